@@ -1,0 +1,1 @@
+"""Profiles, stacks, settings: read, merged with their origins, validated."""

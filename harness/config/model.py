@@ -1,0 +1,265 @@
+"""Profiles and stacks as validated models. Units stand in the names: `_s`, `_tokens`, `_mib`, `_pct`.
+
+A profile is a host class and a model; a stack is one arm. Both are TOML files that
+`harness.config.load` reads, merges and validates.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from harness.config.flags import FlagValue, check_flag_name
+from harness.words import Cache, Warmup
+
+SCHEMA_VERSION = 1
+
+Positive = Annotated[int, Field(ge=1)]
+PositiveFloat = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+Flags = dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9.\-_]*$")], FlagValue]
+
+OWNED_FLAGS = frozenset({"host", "port", "served-model-name", "model", "uds", "api-key"})
+"""Flags that the launcher sets itself; a profile that sets them would measure another server."""
+
+
+class Strict(BaseModel):
+    """Unknown keys are errors, values never change after validation."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Host(Strict):
+    """The class of host that a profile is written for."""
+
+    gpus: int = Field(0, ge=0, description="GPUs that one lane needs; 0 = the CPU")
+    gpu_name: str = Field("", description="substring of NVML's device name, '' = any")
+    lanes: Positive = Field(1, description="A/Bs side by side, each on its own GPUs")
+
+
+class Engine(Strict):
+    """The vLLM that the process launcher starts."""
+
+    command: tuple[str, ...] = Field((".venv-vllm/bin/vllm",), min_length=1, description="argv before `serve`")
+    version: str = Field("", description="version that the engine must print, '' = any")
+
+
+class Image(Strict):
+    """The container image that the docker launcher starts."""
+
+    reference: str = Field(..., pattern=r"^[^@\s]+@sha256:[0-9a-f]{64}$", description="name@sha256:digest")
+    shm_size_gib: Positive = 32
+
+
+class Forge(Strict):
+    """Arguments of a known-answer model; see `qualify forge --help`."""
+
+    layers: Positive = 1
+    hidden: Positive = 128
+    head_size: Positive = 64
+    kv_heads: Positive = 1
+    intermediate: Positive = 128
+    vocab: Positive | None = None
+    max_context: Positive = 40_960
+    seed: int = 0
+    wrong_drafts: Share = 0.3
+    changed_successor: bool = False
+    near_tie: bool = False
+
+
+class Model(Strict):
+    """What is served: a folder or a hub name, or a model that the harness forges."""
+
+    path: str = Field("", description="folder or hub name; relative folders are below the project")
+    forge: Forge | None = Field(None, description="forge this model and serve it")
+    served_name: str = Field("qualified-model", min_length=1)
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Model:
+        if bool(self.path) == (self.forge is not None):
+            raise ValueError("name either `path` or `forge`, not both and not neither")
+        return self
+
+
+class Serve(Strict):
+    """Flags and environment of the server, over all modes."""
+
+    flags: Flags = {}
+    env: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _flags_are_ours_to_set(self) -> Serve:
+        for name in self.flags:
+            check_flag_name(name)
+            if name in OWNED_FLAGS:
+                raise ValueError(f"flag `{name}` is set by the launcher itself; remove it here")
+        return self
+
+
+class Mode(Serve):
+    """One decoding mode: mtp0 has no speculative config at all, mtp1 drafts one token."""
+
+    draft_tokens: int = Field(0, ge=0, description="draft tokens per step")
+
+    @model_validator(mode="after")
+    def _config_agrees(self) -> Mode:
+        config = self.flags.get("speculative-config")
+        asked = config.get("num_speculative_tokens") if isinstance(config, dict) else 0
+        if asked != self.draft_tokens:
+            raise ValueError(
+                f"draft_tokens = {self.draft_tokens} contradicts speculative-config, which asks for {asked}"
+            )
+        return self
+
+
+class Context(Strict):
+    """One context length and how often it is measured per launch."""
+
+    prompt_tokens: Positive
+    prefill_passes: int = Field(3, ge=0)
+    decode_passes: int = Field(3, ge=0)
+
+
+class Rung(Strict):
+    """One request of the priming ladder."""
+
+    prompt_tokens: Positive
+    output_tokens: Positive = 8
+    concurrent: Positive = 1
+    temperature: Annotated[float, Field(ge=0)] = 0.0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    seed: int | None = None
+
+
+class Course(Strict):
+    """What every launch does once it is ready."""
+
+    contexts: tuple[Context, ...] = Field((Context(prompt_tokens=2048), Context(prompt_tokens=32_768)), min_length=1)
+    ladder: tuple[Rung, ...] = (Rung(prompt_tokens=64), Rung(prompt_tokens=2048), Rung(prompt_tokens=32_768))
+    first_prompt_output_tokens: Positive = 8
+    decode_output_tokens: Annotated[int, Field(ge=2)] = 256
+    identity_prompts: Positive = 16
+    identity_prompt_tokens: Annotated[int, Field(ge=2)] = 64
+    identity_output_tokens: Positive = 200
+    identity_logprobs: int = Field(2, ge=0, le=20)
+    prompt_ids_below: Positive | None = Field(None, description="prompt ids are 0 <= id < this; a forged model knows")
+
+    @property
+    def longest_tokens(self) -> int:
+        """Longest prompt and output together, in tokens."""
+        longest = max(c.prompt_tokens for c in self.contexts)
+        return max(
+            longest + max(self.decode_output_tokens, self.first_prompt_output_tokens),
+            self.identity_prompt_tokens + self.identity_output_tokens,
+            *(r.prompt_tokens + r.output_tokens for r in self.ladder),
+        )
+
+
+class PlanConfig(Strict):
+    """Which launches a session makes."""
+
+    modes: tuple[str, ...] = Field(("mtp0", "mtp1"), min_length=1)
+    warmups: tuple[Warmup, ...] = Field((Warmup.ENGINE, Warmup.PRIMED), min_length=1)
+    caches: tuple[Cache, ...] = Field((Cache.COLD, Cache.WARM), min_length=1)
+    pairs: Positive = Field(1, description="pairs of launches per warm cell; 1 or even")
+    burn_in: int = Field(0, ge=0, description="recorded launches per lane before the first measured pair")
+    seed: int = Field(0, ge=0)
+
+    @model_validator(mode="after")
+    def _balanced(self) -> PlanConfig:
+        if self.pairs > 1 and self.pairs % 2:
+            raise ValueError(f"pairs = {self.pairs}: ABBA blocks need 1 or an even number of pairs")
+        for name in ("modes", "warmups", "caches"):
+            values = getattr(self, name)
+            if len(set(values)) != len(values):
+                raise ValueError(f"{name} names something twice: {', '.join(values)}")
+        return self
+
+
+class Timeouts(Strict):
+    """How long each stage may take before the launch counts as failed."""
+
+    health_s: PositiveFloat = 600.0
+    model_named_s: PositiveFloat = 30.0
+    first_request_s: PositiveFloat = 300.0
+    request_s: PositiveFloat = 600.0
+    stop_s: PositiveFloat = 30.0
+
+
+class Gates(Strict):
+    """Margins beyond which a difference counts. Percentages are of the control's figure."""
+
+    throughput_pct: PositiveFloat = 3.0
+    steps_pct: PositiveFloat = 2.0
+    startup_pct: PositiveFloat = 5.0
+    kv_tokens_pct: PositiveFloat = 1.0
+    free_mib_warn: PositiveFloat = 512.0
+    free_mib_fail: PositiveFloat = 256.0
+    near_tie_nat: PositiveFloat = 0.1
+
+
+class Estimate(Strict):
+    """Rough durations, only to tell the user how long a session will take."""
+
+    start_cold_s: PositiveFloat = 300.0
+    start_warm_s: PositiveFloat = 120.0
+    course_s: PositiveFloat = 240.0
+
+
+class Profile(Strict):
+    """A host class and a model: everything about a session except its two arms."""
+
+    schema_version: Literal[1] = 1
+    name: str = Field(..., pattern=r"^[a-z0-9][a-z0-9\-]*$")
+    description: str = Field(..., min_length=1)
+    launcher: Literal["process", "docker"] = "process"
+    host: Host = Host()
+    engine: Engine = Engine()
+    image: Image | None = None
+    model: Model
+    serve: Serve = Serve()
+    modes: dict[str, Mode]
+    warmup_off: Serve = Field(Serve(), description="switches off the engine's optional warm-ups")
+    plan: PlanConfig = PlanConfig()
+    course: Course = Course()
+    timeouts: Timeouts = Timeouts()
+    gates: Gates = Gates()
+    estimate: Estimate = Estimate()
+    control: str = Field("", description="stack of the control, '' = the profile as it is")
+    candidate: str = Field("", description="stack of the candidate, '' = the profile as it is")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Profile:
+        for planned in self.plan.modes:
+            if planned not in self.modes:
+                raise ValueError(f"plan.modes names `{planned}`, which [modes] does not define ({', '.join(self.modes)})")
+        if self.launcher == "docker" and self.image is None:
+            raise ValueError('launcher = "docker" needs [image] with reference = "name@sha256:..."')
+        for mode_name, mode in self.modes.items():
+            for flag in mode.flags.keys() & self.serve.flags.keys():
+                raise ValueError(f"flag `{flag}` stands in [serve.flags] and in [modes.{mode_name}.flags]; keep one")
+        limit = self.serve.flags.get("max-model-len")
+        if isinstance(limit, int) and self.course.longest_tokens > limit:
+            raise ValueError(
+                f"serve.flags.max-model-len = {limit} is below the longest request of the course "
+                f"({self.course.longest_tokens} tokens of prompt and output); some versions would clip it silently"
+            )
+        return self
+
+
+class Stack(Strict):
+    """One arm: how it differs from the profile."""
+
+    schema_version: Literal[1] = 1
+    name: str = Field(..., pattern=r"^[a-z0-9][a-z0-9\-]*$")
+    description: str = Field(..., min_length=1)
+    model_path: str = Field("", description="serve this folder instead of the profile's model")
+    forge: dict[str, int | float | bool] = Field({}, description="changed arguments of a forged model")
+    serve: Serve = Serve()
+
+    @model_validator(mode="after")
+    def _one_model(self) -> Stack:
+        if self.model_path and self.forge:
+            raise ValueError("name either `model_path` or [forge], not both")
+        return self

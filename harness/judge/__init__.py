@@ -1,0 +1,1 @@
+"""From a bundle to a verdict: pure, offline, the same bytes twice."""

@@ -1,0 +1,1 @@
+"""One server process from start to exit: environment, readiness, stop, clean-up."""

@@ -1,0 +1,19 @@
+"""Where things lie: the project (its profiles, stacks, suites) and the results."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+PROJECT = Path(os.environ.get("QUALIFY_PROJECT") or Path(__file__).resolve().parent.parent).resolve()
+"""The checkout that this package was installed from (editable), or QUALIFY_PROJECT."""
+
+
+def results_root() -> Path:
+    """Folder of all bundles: QUALIFY_RESULTS, else `results/` of the project."""
+    return Path(os.environ.get("QUALIFY_RESULTS") or PROJECT / "results").resolve()
+
+
+def work_root() -> Path:
+    """Folder for what is no evidence: forged models, caches, state of running launches."""
+    return results_root() / ".work"

@@ -1,0 +1,1 @@
+"""From a bundle and its verdict to what people read."""
