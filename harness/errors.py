@@ -22,13 +22,7 @@ class BundleError(QualifyError):
     """A bundle cannot be read: missing file, newer schema, broken record."""
 
 
-class SetupFailure(QualifyError):
+class SetupFailure(QualifyError):  # noqa: N818  # the word of the verdict
     """The host or the environment cannot run what was asked."""
 
     exit_code = ExitCode.SETUP_FAILURE
-
-
-class MeasurementVoid(QualifyError):
-    """A measurement is broken, so its figure must not be used."""
-
-    exit_code = ExitCode.VOID

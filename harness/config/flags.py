@@ -28,7 +28,7 @@ def check_flag_name(name: str) -> None:
     """
     if name.startswith("-"):
         raise ValueError(f"flag `{name}`: write it without leading dashes")
-    if "_" in name.split(".")[0]:
+    if "_" in name.partition(".")[0]:
         raise ValueError(f"flag `{name}`: write `{name.replace('_', '-')}`, so that one flag has one name")
     if name.startswith("no-"):
         raise ValueError(f"flag `{name}`: write `{name[3:]} = false`")

@@ -11,12 +11,14 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from harness.config.layers import Layers
+from harness.config.layers import DEFAULT, Layers
 from harness.config.model import Profile, Stack
 from harness.errors import ConfigError
 from harness.paths import PROJECT
 
 M = TypeVar("M", bound=BaseModel)
+
+FLAG_VALUES = "a flag's value is true, false, a number, text, a list of numbers and texts, or a table"
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ def load_profile(
     path = find(name, "profiles")
     tree = read_toml(path)
     smoke_tree = tree.pop("smoke", {})
+    if not isinstance(smoke_tree, dict):
+        raise ConfigError(f"{_shown(path)}: key `smoke`: must be a table (got {smoke_tree!r})")
     layers = Layers()
     layers.add(tree, _shown(path))
     if smoke:
@@ -107,35 +111,60 @@ def validate(kind: type[M], layers: Layers, where: str) -> M:
         ConfigError: one line per fault, with key, origin and what was expected.
     """
     try:
-        return kind.model_validate_json(json.dumps(layers.values, default=_no_json), strict=True)
+        text = json.dumps(layers.values, default=lambda value: _no_json(value, where))
+        return kind.model_validate_json(text, strict=True)
     except ValidationError as e:
         raise ConfigError("\n".join(_faults(e, layers, where))) from None
 
 
 def _faults(error: ValidationError, layers: Layers, where: str) -> list[str]:
-    lines = []
+    lines: dict[str, None] = {}  # in order, each once
     for fault in error.errors(include_url=False):
-        # pydantic names the arm of a union or a model's "key" marker too; a user knows only keys.
-        parts = [str(p) for p in fault["loc"] if not (isinstance(p, str) and ("[" in p or p in _UNION_ARMS))]
-        key = ".".join(parts)
+        if fault["type"] == "too_short" and fault["input"]:
+            continue  # follows from the fault of an item, which has its own line
+        parts, there = _located(fault["loc"], layers.values)
+        rest, got = fault["loc"][len(parts) :], fault["input"]
         message = fault["msg"].removeprefix("Value error, ")
         if fault["type"] == "extra_forbidden":
             message = "unknown key; check the spelling"
-        origin = layers.origin(key)
-        place = where if origin in ("default", where) else origin
-        line = f"{place}: {f'key `{key}`: ' if key else ''}{message}"
+        elif fault["type"] == "missing":
+            parts += [str(p) for p in rest]
+        elif rest and rest != ("[key]",):
+            # The arms of a union: pydantic reports all that it tried, a reader wants one line.
+            message = FLAG_VALUES if parts[-2:-1] == ["flags"] else "a value here is a number, true or false"
+            got = there
+        key = ".".join(parts)
+        line = f"{_place(key, layers, where)}: {f'key `{key}`: ' if key else ''}{message}"
         if fault["type"] not in ("extra_forbidden", "missing", "value_error"):
-            line += f" (got {fault['input']!r})"
-        if line not in lines:
-            lines.append(line)
-    return lines
+            line += f" (got {got!r})"
+        lines[line] = None
+    return list(lines)
 
 
-_UNION_ARMS = frozenset({"bool", "int", "float", "str", "json-or-python"})
+def _located(loc: tuple[int | str, ...], value: Any) -> tuple[list[str], Any]:
+    """The part of a fault's location that is in the user's file, and the value there."""
+    parts: list[str] = []
+    for part in loc:
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            break
+        parts.append(str(part))
+    return parts, value
 
 
-def _no_json(value: object) -> str:
-    raise ConfigError(f"dates and times have no place in a profile or stack: {value}")
+def _place(key: str, layers: Layers, where: str) -> str:
+    """Where a fault came from: one origin for a value, for a table all that wrote into it."""
+    origin = layers.origin(key)
+    if origin != DEFAULT:
+        return origin
+    inside = f"{key}." if key else ""
+    others = dict.fromkeys(o for k, o in layers.origins.items() if k.startswith(inside) and o != where)
+    return " and ".join([where, *others])
+
+
+def _no_json(value: object, where: str) -> str:
+    raise ConfigError(f"{where}: dates and times have no place here, and there is one: {value}")
 
 
 def _shown(path: Path) -> str:

@@ -96,6 +96,15 @@ class Serve(Strict):
                 raise ValueError(f"flag `{name}` is set by the launcher itself; remove it here")
         return self
 
+    def refuse_speculation(self, where: str) -> None:
+        """Only a mode may speculate, because only a mode says how many tokens it drafts.
+
+        Raises:
+            ValueError: these flags hold a speculative config.
+        """
+        if any(name.partition(".")[0] == "speculative-config" for name in self.flags):
+            raise ValueError(f"speculative-config stands in [{where}]; it belongs to a mode, beside its draft_tokens")
+
 
 class Mode(Serve):
     """One decoding mode: mtp0 has no speculative config at all, mtp1 drafts one token."""
@@ -105,7 +114,9 @@ class Mode(Serve):
     @model_validator(mode="after")
     def _config_agrees(self) -> Mode:
         config = self.flags.get("speculative-config")
-        asked = config.get("num_speculative_tokens") if isinstance(config, dict) else 0
+        if not isinstance(config, dict | None) or any(name.startswith("speculative-config.") for name in self.flags):
+            raise ValueError("write speculative-config as one table, so that draft_tokens can be held against it")
+        asked = config.get("num_speculative_tokens") if config is not None else 0
         if asked != self.draft_tokens:
             raise ValueError(
                 f"draft_tokens = {self.draft_tokens} contradicts speculative-config, which asks for {asked}"
@@ -233,9 +244,12 @@ class Profile(Strict):
     def _fits_together(self) -> Profile:
         for planned in self.plan.modes:
             if planned not in self.modes:
-                raise ValueError(f"plan.modes names `{planned}`, which [modes] does not define ({', '.join(self.modes)})")
+                known = ", ".join(self.modes)
+                raise ValueError(f"plan.modes names `{planned}`, which [modes] does not define ({known})")
         if self.launcher == "docker" and self.image is None:
             raise ValueError('launcher = "docker" needs [image] with reference = "name@sha256:..."')
+        self.serve.refuse_speculation("serve.flags")
+        self.warmup_off.refuse_speculation("warmup_off.flags")
         for mode_name, mode in self.modes.items():
             for flag in mode.flags.keys() & self.serve.flags.keys():
                 raise ValueError(f"flag `{flag}` stands in [serve.flags] and in [modes.{mode_name}.flags]; keep one")
@@ -262,4 +276,5 @@ class Stack(Strict):
     def _one_model(self) -> Stack:
         if self.model_path and self.forge:
             raise ValueError("name either `model_path` or [forge], not both")
+        self.serve.refuse_speculation("serve.flags")
         return self

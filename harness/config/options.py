@@ -17,7 +17,7 @@ class Setting:
     option: str
     key: str
     """Dotted key in the profile."""
-    kind: type[int] | type[list[str]]
+    kind: type[int | list[str]]
     help: str
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -31,12 +32,12 @@ def forge(directory: Path, recipe: Recipe) -> Path:
         if json.loads(truth_file.read_text("utf-8")).get("recipe") == recipe.arguments():
             return directory
         raise ConfigError(f"forge: {directory} holds a model of another recipe; name another directory or remove it")
-    if directory.is_dir() and any(p.name != ".partial" for p in directory.iterdir()):
+    partial = directory / ".partial"
+    if directory.is_dir() and any(p != partial for p in directory.iterdir()):
         raise ConfigError(f"forge: {directory} is not empty and holds no truth.json; name another directory")
 
-    directory.mkdir(parents=True, exist_ok=True)
-    partial = directory / ".partial"
-    partial.mkdir(exist_ok=True)
+    shutil.rmtree(partial, ignore_errors=True)  # an interrupted run's, perhaps of another recipe
+    partial.mkdir(parents=True)
     _write_json(partial / "config.json", _config(recipe))
     _write_json(partial / "generation_config.json", {})
     _write_json(partial / "tokenizer.json", _tokenizer(recipe))
@@ -47,10 +48,11 @@ def forge(directory: Path, recipe: Recipe) -> Path:
     for file in sorted(partial.iterdir()):
         with file.open("rb") as stream:
             hashes[file.name] = hashlib.file_digest(stream, "sha256").hexdigest()
-        file.rename(directory / file.name)
+    _write_json(partial / "truth.json", truth_json(recipe, hashes))
+    # truth.json moves last: a directory that holds one is complete.
+    for name in (*hashes, "truth.json"):
+        (partial / name).rename(directory / name)
     partial.rmdir()
-    # Written last: a directory with a truth.json is complete.
-    _write_json(truth_file, truth_json(recipe, hashes))
     return directory
 
 

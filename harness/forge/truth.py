@@ -49,8 +49,15 @@ def load_rule(model_directory: Path) -> Rule | None:
         ConfigError: the file is there but cannot be used.
     """
     file = model_directory / "truth.json"
-    if not file.is_file():
-        return None
+    return load_rule_file(file) if file.is_file() else None
+
+
+def load_rule_file(file: Path) -> Rule:
+    """The rule that a `truth.json` holds, wherever it lies.
+
+    Raises:
+        ConfigError: it cannot be read or is of a newer schema.
+    """
     try:
         truth: dict[str, Any] = json.loads(file.read_text("utf-8"))
         version = truth["schema_version"]
@@ -59,5 +66,5 @@ def load_rule(model_directory: Path) -> Rule | None:
                 f"{file}: schema {version} is newer than this harness knows ({SCHEMA_VERSION}); update it"
             )
         return Rule(tuple(truth["successor"]), frozenset(truth["wrong_drafts"]))
-    except (json.JSONDecodeError, KeyError, TypeError) as e:
+    except (OSError, json.JSONDecodeError, KeyError, TypeError) as e:
         raise ConfigError(f"{file}: not a truth.json of this harness ({e}); forge the model again") from e

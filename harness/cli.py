@@ -1,0 +1,177 @@
+"""The command line. Everything heavy is imported by the command that needs it: --help stays instant."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from harness import __version__
+
+Command = Callable[[argparse.Namespace], int]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of `qualify`; every error of ours ends here, as one line and an exit code."""
+    from harness.errors import QualifyError  # noqa: PLC0415
+    from harness.words import ExitCode  # noqa: PLC0415
+
+    arguments = _parser().parse_args(argv)
+    command: Command = arguments.command
+    try:
+        return command(arguments)
+    except QualifyError as e:
+        print(f"qualify: {e}", file=sys.stderr)
+        return e.exit_code
+    except KeyboardInterrupt:
+        print("qualify: interrupted", file=sys.stderr)
+        return ExitCode.VOID
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.PASS
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="qualify",
+        description="Qualify a vLLM fork or kernel patch: launch control and candidate, observe, judge, report.",
+        epilog="Exit codes: 0 pass, 1 fail, 2 usage or configuration, 3 setup failure, 4 void, 10 inconclusive.",
+    )
+    parser.add_argument("--version", action="version", version=f"qualify {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    doctor = commands.add_parser("doctor", help="look at this machine and say what it can run")
+    doctor.set_defaults(command=_doctor)
+
+    plan = commands.add_parser("plan", help="print what a session would do, and start nothing")
+    _add_session_arguments(plan)
+    plan.add_argument("-v", "--verbose", action="store_true", help="every value with where it came from")
+    plan.set_defaults(command=_plan)
+
+    run = commands.add_parser("run", help="run a session: launches, suites, verdict, report")
+    _add_session_arguments(run)
+    run.add_argument("-k", metavar="EXPR", default="", help="only checks that match, as in pytest")
+    run.add_argument("-m", metavar="MARKS", default="", help="only checks with these marks, as in pytest")
+    run.set_defaults(command=_run)
+
+    for name, function, text in (
+        ("judge", _judge, "derive the verdict of a bundle again, from its evidence alone"),
+        ("report", _report, "write the report of a bundle again, from its evidence and verdict"),
+    ):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("bundle", nargs="?", help="folder of a session; the newest one without it")
+        command.set_defaults(command=function)
+
+    clean = commands.add_parser("clean", help="end what a killed harness left running; --models, --caches for files")
+    clean.add_argument("--models", action="store_true", help="also remove forged models")
+    clean.add_argument("--caches", action="store_true", help="also remove compile caches of sessions that are over")
+    clean.set_defaults(command=_clean)
+
+    forge = commands.add_parser("forge", help="write a model whose every answer is known")
+    _add_forge_arguments(forge)
+    forge.set_defaults(command=_forge)
+    return parser
+
+
+def _add_session_arguments(parser: argparse.ArgumentParser) -> None:
+    from harness.config.options import SETTINGS  # noqa: PLC0415
+
+    parser.add_argument("--profile", metavar="NAME", help="profile or path of one; chosen for this machine without it")
+    parser.add_argument("--control", metavar="STACK", help="stack of the control; the profile as it is without it")
+    parser.add_argument("--candidate", metavar="STACK", help="stack of the candidate, likewise")
+    parser.add_argument("--smoke", action="store_true", help="the smallest honest subset of the profile")
+    for setting in SETTINGS:
+        parser.add_argument(setting.option, help=f"{setting.help} (also {setting.variable})", metavar="VALUE")
+    parser.add_argument(
+        "--set", metavar="KEY=VALUE", action="append", default=[], help="any value of the profile by its dotted key"
+    )
+
+
+def _add_forge_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directory", help="folder to write to")
+    for option, kind, text in (
+        ("--layers", int, "decoder layers; more change speed and memory, never the answer (1)"),
+        ("--hidden", int, "hidden size, at least the vocabulary (128)"),
+        ("--head-size", int, "64 or 128 for every backend; 16 makes a CPU server die at its first request (64)"),
+        ("--kv-heads", int, "key/value heads (1)"),
+        ("--intermediate", int, "width of the MLP (128)"),
+        ("--vocab", int, "vocabulary size (the hidden size)"),
+        ("--max-context", int, "max_position_embeddings (40960)"),
+        ("--seed", int, "seed of the successor map, the wrong drafts and the filler (0)"),
+        ("--wrong-drafts", float, "share of tokens after which the MTP layer drafts wrongly (0.3)"),
+    ):
+        parser.add_argument(option, type=kind, metavar="N", help=text, default=argparse.SUPPRESS)
+    for option, text in (
+        ("--changed-successor", "one token's successor differs from the same model without this"),
+        ("--near-tie", "one token's two best successors nearly tie, in the other order"),
+    ):
+        parser.add_argument(option, action="store_true", help=text, default=argparse.SUPPRESS)
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    del arguments
+    from harness.doctor import examine  # noqa: PLC0415
+
+    findings = examine()
+    for finding in findings:
+        print(f"{finding.state:4}  {finding.subject:22} {finding.text}")
+    return 0 if all(f.state != "FAIL" for f in findings) else 3
+
+
+def _plan(arguments: argparse.Namespace) -> int:
+    from harness.session.selection import select  # noqa: PLC0415
+    from harness.session.show import plan_lines  # noqa: PLC0415
+
+    selection = select(arguments)
+    for line in plan_lines(selection, verbose=arguments.verbose):
+        print(line)
+    return 0
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from harness.session.selection import select  # noqa: PLC0415
+    from harness.session.terminal import run_session  # noqa: PLC0415
+
+    return run_session(select(arguments), keyword=arguments.k, marks=arguments.m)
+
+
+def _judge(arguments: argparse.Namespace) -> int:
+    from harness.workflow import bundle_at, judge_and_report  # noqa: PLC0415
+
+    verdict, lines = judge_and_report(bundle_at(arguments.bundle))
+    print("\n".join(lines))
+    return verdict.exit_code
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from harness.report import write_report  # noqa: PLC0415
+    from harness.workflow import bundle_at  # noqa: PLC0415
+
+    bundle = bundle_at(arguments.bundle)
+    print(write_report(bundle, bundle.verdict()))
+    return 0
+
+
+def _clean(arguments: argparse.Namespace) -> int:
+    from harness.session.cleaning import clean  # noqa: PLC0415
+
+    for line in clean(models=arguments.models, caches=arguments.caches) or ["nothing was left behind"]:
+        print(line)
+    return 0
+
+
+def _forge(arguments: argparse.Namespace) -> int:
+    from pathlib import Path  # noqa: PLC0415
+
+    from harness.forge.checkpoint import forge  # noqa: PLC0415
+    from harness.forge.recipe import Recipe  # noqa: PLC0415
+
+    given = {k: v for k, v in vars(arguments).items() if k not in ("command", "directory")}
+    directory = forge(Path(arguments.directory), recipe := Recipe(**given))
+    print(f"{directory}: {recipe.vocab_size} tokens, long-run acceptance {recipe.rule.long_run_acceptance():.4f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,201 @@
+"""One streamed completion: serialised first, timed at the socket, understood afterwards."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import requests
+
+from harness.client.sse import DONE, split_events
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What is asked. Everything that a server's defaults could change is sent explicitly."""
+
+    model: str
+    prompt_ids: list[int]
+    output_tokens: int
+    cache_salt: str
+    """Differs per request: the same prompt asked twice must not be answered from the prefix cache."""
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int | None = None
+    logprobs: int | None = None
+
+    def body(self) -> bytes:
+        """The request's JSON."""
+        fields: dict[str, Any] = {
+            "model": self.model,
+            "prompt": self.prompt_ids,
+            "max_tokens": self.output_tokens,
+            "ignore_eos": True,
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "top_k": -1,
+            "min_p": 0.0,
+            "repetition_penalty": 1.0,
+            "presence_penalty": 0.0,
+            "frequency_penalty": 0.0,
+            "n": 1,
+            "stream": True,
+            "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+            "return_token_ids": True,
+            "cache_salt": self.cache_salt,
+        }
+        if self.seed is not None:
+            fields["seed"] = self.seed
+        if self.logprobs is not None:
+            fields["logprobs"] = self.logprobs
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+    def sampling(self) -> dict[str, int | float]:
+        """What makes this request other than greedy and plain."""
+        given = {"temperature": self.temperature, "top_p": self.top_p, "seed": self.seed, "logprobs": self.logprobs}
+        return {
+            k: v for k, v in given.items() if v is not None and (k, v) not in {("temperature", 0.0), ("top_p", 1.0)}
+        }
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back, with times in monotonic ns."""
+
+    begin_ns: int
+    sent_ns: int | None
+    end_ns: int
+    status: int | None
+    event_ns: tuple[int, ...] = ()
+    event_tokens: tuple[int, ...] = ()
+    token_ids: tuple[int, ...] = ()
+    text: str = ""
+    finish_reason: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    top_logprobs: tuple[dict[str, float], ...] = ()
+    error: str | None = None
+
+
+class _StampedBody(io.BytesIO):
+    """A request body that knows when its last byte was read to be sent."""
+
+    sent_ns: int | None = None
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
+        if self.tell() == len(self.getbuffer()):
+            self.sent_ns = time.monotonic_ns()
+        return data
+
+
+@dataclass
+class _Parsed:
+    event_ns: list[int] = field(default_factory=list)
+    event_tokens: list[int] = field(default_factory=list)
+    token_ids: list[int] = field(default_factory=list)
+    text: list[str] = field(default_factory=list)
+    finish_reason: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    top_logprobs: list[dict[str, float]] = field(default_factory=list)
+    error: str | None = None
+    done: bool = False
+
+
+def complete(session: requests.Session, base_url: str, ask: Ask, *, deadline_s: float) -> Answer:
+    """Send one request and read its stream to the end.
+
+    Nothing is raised: whatever went wrong is the answer's `error`, beside all that had come by then.
+
+    Args:
+        session: one per thread.
+        base_url: of the server, without a trailing slash.
+        ask: the request.
+        deadline_s: the whole request must end within this; a server that trickles for ever does not pass.
+    """
+    body = _StampedBody(ask.body())
+    chunks: list[tuple[int, bytes]] = []
+    status: int | None = None
+    error: str | None = None
+    begin = time.monotonic_ns()
+    deadline = begin + int(deadline_s * 1e9)
+    try:
+        with session.post(
+            f"{base_url}/v1/completions",
+            data=body,
+            headers={"Content-Type": "application/json"},
+            stream=True,
+            timeout=(5, deadline_s),
+        ) as response:
+            status = response.status_code
+            for chunk in response.iter_content(None):
+                now = time.monotonic_ns()
+                chunks.append((now, chunk))
+                if now > deadline:
+                    error = f"not finished within {deadline_s:g} s"
+                    break
+    except requests.RequestException as e:
+        error = f"{type(e).__name__}: {e}"
+    end = time.monotonic_ns()
+
+    if status is not None and status != 200:
+        excerpt = b"".join(c for _, c in chunks)[:500].decode("utf-8", "replace")
+        return Answer(begin, body.sent_ns, end, status, error=error or f"HTTP {status}: {excerpt}")
+    parsed = _parse(chunks)
+    error = error or parsed.error or (None if parsed.done else "the stream ended without [DONE]")
+    return Answer(
+        begin,
+        body.sent_ns,
+        end,
+        status,
+        event_ns=tuple(parsed.event_ns),
+        event_tokens=tuple(parsed.event_tokens),
+        token_ids=tuple(parsed.token_ids),
+        text="".join(parsed.text),
+        finish_reason=parsed.finish_reason,
+        prompt_tokens=parsed.prompt_tokens,
+        completion_tokens=parsed.completion_tokens,
+        top_logprobs=tuple(parsed.top_logprobs),
+        error=error,
+    )
+
+
+def _parse(chunks: list[tuple[int, bytes]]) -> _Parsed:
+    parsed = _Parsed()
+    for time_ns, data in split_events(chunks):
+        if data == DONE:
+            parsed.done = True
+            continue
+        try:
+            _take_event(parsed, time_ns, json.loads(data))
+        except (ValueError, TypeError, KeyError, AttributeError) as e:
+            parsed.error = parsed.error or f"not a completion event ({e}): {data[:200].decode('utf-8', 'replace')}"
+    return parsed
+
+
+def _take_event(parsed: _Parsed, time_ns: int, event: dict[str, Any]) -> None:
+    if "error" in event:
+        parsed.error = f"error event: {json.dumps(event['error'])[:500]}"
+        return
+    tokens = 0
+    for choice in event.get("choices", ()):
+        ids = choice.get("token_ids") or []
+        tokens += len(ids)
+        parsed.token_ids += ids
+        parsed.text.append(choice.get("text") or "")
+        parsed.finish_reason = choice.get("finish_reason") or parsed.finish_reason
+        parsed.top_logprobs += (choice.get("logprobs") or {}).get("top_logprobs") or []
+    usage = event.get("usage")
+    if usage is not None:
+        # Cumulative: the last one counts. Servers without return_token_ids still tell tokens per event.
+        before = parsed.completion_tokens or 0
+        parsed.prompt_tokens = usage["prompt_tokens"]
+        parsed.completion_tokens = usage["completion_tokens"]
+        tokens = tokens or parsed.completion_tokens - before
+    if tokens > 0:
+        parsed.event_ns.append(time_ns)
+        parsed.event_tokens.append(tokens)

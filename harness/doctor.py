@@ -1,0 +1,96 @@
+"""Look at this machine: what it can run, what is missing, and what mends it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import psutil
+
+from harness.config.load import load_profile
+from harness.errors import QualifyError
+from harness.paths import PROJECT, results_root
+from harness.session.compose import engine_command
+from harness.session.host import choose_profile, gpus
+from harness.session.opening import engine_version
+
+FREE_GIB_NEEDED = 5
+MEMORY_GIB_NEEDED = 6
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    state: Literal["ok", "note", "FAIL"]
+    subject: str
+    text: str
+
+
+def examine() -> list[Finding]:
+    """Everything that decides whether a session can run here; nothing is changed."""
+    return [
+        Finding("ok", "Python", sys.version.split()[0]),
+        Finding("ok", "project", str(PROJECT)),
+        _gpus(),
+        _engine(),
+        _compiler(),
+        _memory(),
+        _disk(),
+        _docker(),
+    ]
+
+
+def _gpus() -> Finding:
+    try:
+        choice = choose_profile(gpus())
+    except QualifyError as e:
+        return Finding("FAIL", "GPUs", str(e))
+    return Finding("ok", "profile for this host", f"{choice.profile} ({choice.why})")
+
+
+def _engine() -> Finding:
+    profile = load_profile("cpu-forged").model
+    executable = engine_command(profile)[0]
+    if shutil.which(executable) is None:
+        return Finding("FAIL", "embedded engine", f"{executable} is missing; run `make setup`")
+    version = engine_version(Path(executable))
+    if version.partition("+")[0] != profile.engine.version:
+        return Finding(
+            "FAIL", "embedded engine", f"vLLM {version}, expected {profile.engine.version}; run `make setup`"
+        )
+    return Finding("ok", "embedded engine", f"vLLM {version}")
+
+
+def _compiler() -> Finding:
+    found = shutil.which("g++") or shutil.which("clang++")
+    if found is None:
+        return Finding("FAIL", "C++ compiler", "none; Inductor needs one: install g++ or clang++")
+    return Finding("ok", "C++ compiler", found)
+
+
+def _memory() -> Finding:
+    gib = psutil.virtual_memory().available / (1 << 30)
+    state: Literal["ok", "FAIL"] = "ok" if gib >= MEMORY_GIB_NEEDED else "FAIL"
+    text = f"{gib:.1f} GiB available, {len(os.sched_getaffinity(0))} cores"
+    return Finding(
+        state, "memory", text if state == "ok" else f"{text}; the embedded profile needs {MEMORY_GIB_NEEDED}"
+    )
+
+
+def _disk() -> Finding:
+    folder = results_root()
+    folder.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(folder).free / (1 << 30)
+    state: Literal["ok", "FAIL"] = "ok" if free >= FREE_GIB_NEEDED else "FAIL"
+    return Finding(state, "disk", f"{free:.1f} GiB free for {folder}" + ("" if state == "ok" else "; make room"))
+
+
+def _docker() -> Finding:
+    if shutil.which("docker") is None:
+        return Finding("note", "Docker", 'not installed; only profiles with launcher = "docker" need it')
+    return Finding("note", "Docker", 'client found; profiles with launcher = "docker" are not run by this version yet')

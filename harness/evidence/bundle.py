@@ -1,0 +1,234 @@
+"""The folder of one session: written atomically, read back with a clear word for what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from harness.errors import BundleError
+from harness.records import SCHEMA_VERSION, LaunchRecord, Lock, Plan, Record, Run, Verdict
+from harness.words import Arm
+
+R = TypeVar("R", bound=Record)
+
+
+class Bundle:
+    """`results/<session>/`: every file's place, and the only way in which records get there."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @property
+    def run_file(self) -> Path:
+        """Identity of the session."""
+        return self.root / "run.json"
+
+    @property
+    def plan_file(self) -> Path:
+        """What the session was to do."""
+        return self.root / "plan.json"
+
+    @property
+    def verdict_file(self) -> Path:
+        """The judge's answer."""
+        return self.root / "verdict.json"
+
+    @property
+    def report_dir(self) -> Path:
+        """What people read."""
+        return self.root / "report"
+
+    def lock_file(self, arm: Arm) -> Path:
+        """What the arm resolved to."""
+        return self.root / "locks" / f"{arm}.json"
+
+    def truth_file(self, arm: Arm) -> Path:
+        """The rule of the arm's forged model; absent for other models."""
+        return self.root / "locks" / f"{arm}.truth.json"
+
+    def launch(self, launch_id: str) -> LaunchDir:
+        """The folder of one launch."""
+        return LaunchDir(self.root / "launches" / launch_id)
+
+    def plan(self) -> Plan:
+        """The plan as it was frozen.
+
+        Raises:
+            BundleError: missing, newer or broken.
+        """
+        return read_record(self.plan_file, Plan)
+
+    def run(self) -> Run:
+        """The session's identity.
+
+        Raises:
+            BundleError: missing, newer or broken.
+        """
+        return read_record(self.run_file, Run)
+
+    def verdict(self) -> Verdict:
+        """The verdict, if the judge has spoken.
+
+        Raises:
+            BundleError: missing, newer or broken.
+        """
+        return read_record(self.verdict_file, Verdict)
+
+    def lock(self, arm: Arm) -> Lock:
+        """What the arm resolved to.
+
+        Raises:
+            BundleError: missing, newer or broken.
+        """
+        return read_record(self.lock_file(arm), Lock)
+
+
+class LaunchDir:
+    """Folder of one launch: evidence only, nothing derived."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @property
+    def id(self) -> str:
+        """Name of the launch."""
+        return self.root.name
+
+    @property
+    def record_file(self) -> Path:
+        """How the launch went."""
+        return self.root / "launch.json"
+
+    @property
+    def log_file(self) -> Path:
+        """The server's output, raw."""
+        return self.root / "server.log"
+
+    @property
+    def log_times_file(self) -> Path:
+        """When each piece of the log arrived: rows of [end offset, mono_ns]."""
+        return self.root / "server.log.times.jsonl"
+
+    @property
+    def timeline_file(self) -> Path:
+        """Every mark."""
+        return self.root / "timeline.jsonl"
+
+    @property
+    def requests_file(self) -> Path:
+        """Every request."""
+        return self.root / "requests.jsonl"
+
+    @property
+    def outputs_file(self) -> Path:
+        """Every output."""
+        return self.root / "outputs.jsonl"
+
+    @property
+    def windows_file(self) -> Path:
+        """Every window of requests between two scrapes."""
+        return self.root / "windows.jsonl"
+
+    @property
+    def checks_file(self) -> Path:
+        """Every check of the suites."""
+        return self.root / "checks.jsonl"
+
+    @property
+    def caches_file(self) -> Path:
+        """Cache folders at start, at readiness and at the end."""
+        return self.root / "caches.json"
+
+    @property
+    def host_samples_file(self) -> Path:
+        """Memory of the server's processes over time."""
+        return self.root / "host.parquet"
+
+    @property
+    def metrics_dir(self) -> Path:
+        """Raw scrapes."""
+        return self.root / "metrics"
+
+    def record(self) -> LaunchRecord | None:
+        """How the launch went, or None where it never began.
+
+        Raises:
+            BundleError: newer or broken.
+        """
+        return read_record(self.record_file, LaunchRecord) if self.record_file.is_file() else None
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write so that a reader, or a crash, finds the old file or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with temporary.open("wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+    temporary.rename(path)
+
+
+def write_record(path: Path, record: BaseModel) -> None:
+    """Write one record as JSON, its fields in the order of their definition."""
+    write_json(path, record.model_dump(mode="json"))
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a JSON file that people can read and diff."""
+    write_atomically(path, (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def append_record(path: Path, record: BaseModel) -> None:
+    """Append one record as a line. A crash loses at most the line being written."""
+    line = json.dumps(record.model_dump(mode="json"), ensure_ascii=False) + "\n"
+    with path.open("ab") as stream:
+        stream.write(line.encode())
+
+
+def read_record(path: Path, kind: type[R]) -> R:
+    """Read one record.
+
+    Raises:
+        BundleError: the file is missing, of a newer schema, or not such a record.
+    """
+    try:
+        tree: Any = json.loads(path.read_bytes())
+    except OSError as e:
+        raise BundleError(f"{path}: cannot be read ({e.strerror}); is this a bundle of `qualify run`?") from None
+    except ValueError as e:
+        raise BundleError(f"{path}: not valid JSON ({e})") from None
+    version = tree.get("schema_version") if isinstance(tree, dict) else None
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise BundleError(
+            f"{path}: schema {version} is newer than this harness knows ({SCHEMA_VERSION}); update the harness"
+        )
+    return _validated(json.dumps(tree), kind, str(path))
+
+
+def read_lines(path: Path, kind: type[R]) -> Iterator[R]:
+    """Records of a .jsonl file in order; a missing file has none, a torn last line is left out.
+
+    Raises:
+        BundleError: a whole line is not such a record.
+    """
+    if not path.is_file():
+        return
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, 1):
+            if line.endswith(b"\n"):
+                yield _validated(line, kind, f"{path}:{number}")
+
+
+def _validated(data: str | bytes, kind: type[R], where: str) -> R:
+    try:
+        return kind.model_validate_json(data)
+    except ValidationError as e:
+        fault = e.errors(include_url=False)[0]
+        key = ".".join(map(str, fault["loc"]))
+        raise BundleError(f"{where}: not a {kind.__name__}: `{key}`: {fault['msg']}") from None

@@ -1,0 +1,155 @@
+"""Runs completions: in order of arrival it gives each its number, its output, its pace and its counts."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import threading
+import time
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from harness.fakes.answers import Head, Reply
+from harness.fakes.asks import ApiError, Ask, check_total
+from harness.fakes.counters import Counters, Increment
+from harness.fakes.log_lines import ENGINE_DEAD, engine_death, late_jit, log
+from harness.fakes.model import Model, Step
+from harness.fakes.settings import VERSION, Settings
+
+LATE_JIT_S = 0.25
+LATE_JIT_TOKENS = 1000
+UNSTABLE_AT = 3
+FORMS: tuple[Literal["nan", "null"], ...] = ("nan", "null")
+FOREIGN = Increment(prompt=17, generated=5)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One accepted completion."""
+
+    number: int
+    ask: Ask
+    steps: tuple[Step, ...]
+    finish_reason: str
+    broken_off: str = "abort"
+    """The finished_reason that is counted when the steps are not run to the end."""
+
+
+@dataclass
+class Engine:
+    """The part behind HTTP; its methods may be called from any thread."""
+
+    settings: Settings
+    model: Model
+    counters: Counters
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _arrived: int = field(default=0, init=False)
+    _seen: dict[int, int] = field(default_factory=dict, init=False)
+    _jit_done: bool = field(default=False, init=False)
+
+    def accept(self, ask: Ask) -> Job:
+        """Number a completion and decide what it will deliver.
+
+        Raises:
+            ApiError: it is refused, or a fault makes it fail.
+        """
+        faults = self.settings.faults
+        with self._lock:
+            number = self._arrived + 1
+            if not faults.hit("clip-output", number):
+                check_total(ask, self.settings.max_model_len)
+            self._arrived = number
+            prompt = hash(ask.prompt_ids)
+            repeats = self._seen[prompt] = self._seen.get(prompt, 0) + 1
+        if faults.due("die-after", number) or faults.hit("die-at-first-request"):
+            log(*engine_death())
+            os._exit(1)
+        if faults.due("http-500", number):
+            raise ApiError(500, ENGINE_DEAD, "InternalServerError")
+
+        length = min(ask.max_tokens, self.settings.max_model_len - len(ask.prompt_ids))
+        short = faults.hit("short-output", number)
+        slips = [fault.number for fault in faults.all("diverge-at", number)]
+        if repeats % 2 == 0 and faults.hit("unstable"):
+            slips.append(UNSTABLE_AT)
+        output = self.model.output(ask.prompt_ids, length, min(slips, default=None))
+        return Job(
+            number=number,
+            ask=ask,
+            steps=self.model.steps(output[: length - short], self.settings.draft_tokens),
+            finish_reason="stop" if short else "length",
+            broken_off="error" if faults.hit("error-event", number) else "abort",
+        )
+
+    def reply(self, job: Job) -> Reply:
+        """The writer of a job's response."""
+        faults = self.settings.faults
+        head = Head(
+            id=f"cmpl-{secrets.token_hex(8)}",
+            created=int(time.time()),
+            model=self.settings.served_name,
+            fingerprint=f"vllm-{VERSION}-{self._configuration_hash()}",
+        )
+        return Reply(
+            head,
+            job.ask,
+            self.model,
+            miscount=int(faults.hit("wrong-usage", job.number)),
+            broken_logprobs=next((form for form in FORMS if faults.hit(f"{form}-logprobs", job.number)), None),
+        )
+
+    def run(self, job: Job) -> Generator[Step, None, None]:
+        """A job's steps at the pace of the settings; each is counted before it is handed out.
+
+        Closing the iterator early aborts the request.
+        """
+        counters, ended = self.counters, False
+        counters.begin()
+        try:
+            self._compile_late(job)
+            due = time.monotonic() + len(job.ask.prompt_ids) / (self.settings.prefill_tok_s or float("inf"))
+            for index, step in enumerate(job.steps or (Step(()),)):
+                # Against the clock, not step after step: what one oversleeps, the next makes good.
+                due += self.settings.step_s if index else 0.0
+                time.sleep(max(0.0, due - time.monotonic()))
+                if index == 0:
+                    self._count_prefill(job)
+                counters.add(Increment(generated=len(step.tokens), drafted=step.drafted, accepted=step.accepted))
+                if index >= len(job.steps) - 1:
+                    counters.end(job.finish_reason)
+                    ended = True
+                    self._reset_after(job)
+                yield step
+        finally:
+            if not ended:
+                counters.end(job.broken_off)
+
+    def _compile_late(self, job: Job) -> None:
+        if len(job.ask.prompt_ids) <= LATE_JIT_TOKENS:
+            return
+        with self._lock:
+            first, self._jit_done = not self._jit_done, True
+        for fault in self.settings.faults.all("late-jit") if first else ():
+            log(late_jit(fault.value))
+            time.sleep(LATE_JIT_S)
+
+    def _count_prefill(self, job: Job) -> None:
+        faults, prompt = self.settings.faults, len(job.ask.prompt_ids)
+        cached = prompt - 1 if faults.hit("prefix-hits", job.number) else 0  # the last token is always computed
+        self.counters.add(Increment(prompt=prompt, cached=cached))
+        if faults.hit("foreign-traffic", job.number):
+            drafts = FOREIGN.generated - 1 if self.settings.draft_tokens else 0
+            self.counters.add(FOREIGN)
+            for _ in range(drafts):
+                self.counters.add(Increment(drafted=1))
+            self.counters.finish_foreign()
+
+    def _reset_after(self, job: Job) -> None:
+        if self.settings.faults.due("counter-reset", job.number):
+            self.counters.reset()
+
+    def _configuration_hash(self) -> str:
+        config = {k: v for k, v in self.settings.flags.items() if k not in {"host", "port", "served_model_name"}}
+        return hashlib.sha256(repr((self.settings.model, config)).encode()).hexdigest()[:8]

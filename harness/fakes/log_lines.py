@@ -1,0 +1,210 @@
+"""The log of vLLM 0.32.0 on a CPU, line for line in its forms.
+
+A line goes out in one write to the descriptor: whole, at once, and also while another thread dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from harness.fakes.settings import VERSION, Settings
+
+LOGO = (
+    "",
+    "       █     █     █▄   ▄█",
+    f" ▄▄ ▄█ █     █     █ ▀▄▀ █  version {VERSION}",
+    "  █▄█▀ █     █     █     █  model   {model}",
+    "   ▀▀  ▀▀▀▀▀ ▀▀▀▀▀ ▀     ▀",
+    "",
+)
+ENGINE_DEAD = "EngineCore encountered an issue. See stack trace (above) for the root cause."
+PACKAGES = "/opt/venv/lib/python3.11/site-packages"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One log call: who, how bad, where, what. A message of several lines gets the prefix on each."""
+
+    process: str
+    """APIServer, EngineCore or Worker; here all are one process, and show its pid."""
+    level: str
+    source: str
+    message: str
+
+
+def write(text: str) -> None:
+    """Put text into the log as it is, with a line's end."""
+    # Nobody may be reading any more; a server serves on without its log.
+    with contextlib.suppress(OSError):
+        os.write(1, f"{text}\n".encode())
+
+
+def log(*lines: Line) -> None:
+    """Write lines with vLLM's prefix."""
+    for line in lines:
+        stamp = time.strftime("%m-%d %H:%M:%S")
+        prefix = f"({line.process} pid={os.getpid()}) {line.level} {stamp} [{line.source}] "
+        write("\n".join(prefix + part for part in line.message.split("\n")))
+
+
+def banner(settings: Settings) -> Iterator[Line]:
+    """What the API server says first."""
+    arguments = {"model_tag": settings.model, **settings.flags, "model": settings.model}
+    yield Line("APIServer", "INFO", "api_utils.py:347", "\n".join(LOGO).format(model=settings.model))
+    yield Line("APIServer", "INFO", "api_utils.py:286", f"non-default args: {arguments}")
+    yield Line("APIServer", "INFO", "model.py:733", "Resolved architecture: MiMoForCausalLM")
+    yield Line("APIServer", "INFO", "model.py:2152", f"Using max model len {settings.max_model_len}")
+    if settings.draft_tokens:
+        yield Line("APIServer", "INFO", "model.py:733", "Resolved architecture: MiMoMTPModel")
+        yield Line(
+            "APIServer",
+            "WARNING",
+            "vllm.py:2276",
+            "max_num_scheduled_tokens is set to 2048 based on the speculative decoding settings. This may lead to "
+            "suboptimal performance. Consider increasing max_num_batched_tokens to accommodate the additional draft "
+            "token slots, or decrease num_speculative_tokens.",
+        )
+    runner = "Model Runner V2 requires Triton; using the V1 model runner instead."
+    yield Line("APIServer", "WARNING", "vllm.py:725", runner)
+
+
+def engine_banner(settings: Settings) -> Line:
+    """The engine's configuration."""
+    model = repr(settings.model)
+    speculative = (
+        f"SpeculativeConfig(method='mtp', model={model}, num_spec_tokens=1)" if settings.draft_tokens else None
+    )
+    mode = "<CompilationMode.NONE: 0>" if settings.eager else "<CompilationMode.DYNAMO_TRACE_ONCE: 2>"
+    warm = not settings.eager
+    return Line(
+        "EngineCore",
+        "INFO",
+        "core.py:133",
+        f"Initializing a V1 LLM engine (v{VERSION}) with config: model={model}, speculative_config={speculative}, "
+        f"tokenizer={model}, skip_tokenizer_init=False, tokenizer_mode=auto, revision=None, tokenizer_revision=None, "
+        f"trust_remote_code=False, dtype=torch.bfloat16, max_seq_len={settings.max_model_len}, download_dir=None, "
+        "load_format=auto, tensor_parallel_size=1, pipeline_parallel_size=1, data_parallel_size=1, "
+        "decode_context_parallel_size=1, dcp_comm_backend=ag_rs, disable_custom_all_reduce=True, quantization=None, "
+        f"quantization_config=None, enforce_eager={settings.eager}, kv_cache_dtype=auto, device_config=cpu, seed=0, "
+        f"served_model_name={settings.served_name}, enable_prefix_caching=True, enable_chunked_prefill=True, "
+        f"pooler_config=None, compilation_config={{'mode': {mode}, 'debug_dump_path': None, 'backend': 'inductor', "
+        "'custom_ops': ['none'], 'splitting_ops': [], 'cudagraph_mode': <CUDAGraphMode.NONE: 0>, "
+        "'cudagraph_capture_sizes': [], 'max_cudagraph_capture_size': None}, "
+        f"kernel_config=KernelConfig(enable_flashinfer_autotune=True, enable_cutedsl_warmup=True, "
+        f"enable_jit_warmup={warm}, moe_backend='auto', linear_backend='auto')",
+    )
+
+
+def weights(settings: Settings) -> Iterator[Line | str]:
+    """Loading, once for the model and once for the drafter; text without a prefix is a progress bar."""
+    yield Line("Worker", "INFO", "cpu_model_runner.py:68", f"Starting to load model {settings.model}...")
+    for drafter in range(1 + settings.draft_tokens):
+        if drafter:
+            yield Line("Worker", "INFO", "cpu_model_runner.py:75", "Loading drafter model...")
+        yield "\rLoading safetensors checkpoint shards:   0% Completed | 0/1 [00:00<?, ?it/s]"
+        yield "\rLoading safetensors checkpoint shards: 100% Completed | 1/1 [00:00<00:00, 16.20it/s]\n"
+        yield Line("Worker", "INFO", "default_loader.py:501", "Loading weights took 0.01 seconds")
+
+
+def kv_cache(settings: Settings) -> Iterator[Line]:
+    """Warm-up and the KV cache's size; the JIT monitor's line where it was asked for."""
+    if not settings.eager:
+        yield Line("Worker", "INFO", "cpu_model_runner.py:87", "Warming up model for the compilation...")
+        yield Line("Worker", "INFO", "cpu_model_runner.py:91", "Warming up done.")
+    yield Line("Worker", "INFO", "cpu_worker.py:260", "Explicitly set (1.0/15.09) GiB for KV cache on node 0.")
+    yield Line(
+        "EngineCore",
+        "INFO",
+        "kv_cache_utils.py:2327",
+        f"CPU KV cache size: {settings.kv_tokens:,} tokens, Maximum concurrency for {settings.max_model_len:,} "
+        f"tokens per request: {settings.max_concurrency:.2f}x",
+    )
+    if settings.jit_monitor:
+        yield Line(
+            "Worker",
+            "INFO",
+            "jit_monitor.py:84",
+            "Kernel JIT monitor activated; monitored JIT compilations during inference will use mode=warn.",
+        )
+
+
+def engine_ready(seconds: float) -> Line:
+    """The engine's own account of its start."""
+    message = f"init engine (profile, create kv cache, warmup model) took {seconds:.2f} s"
+    return Line("EngineCore", "INFO", "core.py:402", message)
+
+
+def serving(settings: Settings) -> Iterator[Line]:
+    """What the API server says before its first request."""
+    yield Line("APIServer", "INFO", "entry.py:136", "Supported tasks: ['generate']")
+    address = f"http://{settings.host}:{settings.port}"
+    yield Line("APIServer", "INFO", "entry.py:140", f"Starting vLLM server on {address}")
+
+
+def late_jit(kernel: str) -> Line:
+    """The JIT monitor's warning."""
+    return Line(
+        "Worker",
+        "WARNING",
+        "jit_monitor.py:140",
+        f"Triton kernel JIT compilation during inference: {kernel}. This causes a latency spike; consider extending "
+        "warmup to cover this shape/config.",
+    )
+
+
+def engine_death() -> Iterator[Line]:
+    """The engine's last words, and the API server's answer to them."""
+    yield Line(
+        "EngineCore",
+        "ERROR",
+        "core.py:1512",
+        "EngineCore encountered a fatal error.\n"
+        "Traceback (most recent call last):\n"
+        f'  File "{PACKAGES}/vllm/v1/engine/core.py", line 1496, in run_engine_core\n'
+        "    engine_core.run_busy_loop()\n"
+        "RuntimeError: Worker failed with error 'fault on demand', please check the stack trace above for the root "
+        "cause",
+    )
+    yield Line(
+        "APIServer",
+        "ERROR",
+        "async_llm.py:906",
+        "AsyncLLM output_handler failed.\n"
+        "Traceback (most recent call last):\n"
+        f'  File "{PACKAGES}/vllm/v1/engine/async_llm.py", line 849, in output_handler\n'
+        "    outputs = await engine_core.get_output_async()\n"
+        f"vllm.v1.engine.exceptions.EngineDeadError: {ENGINE_DEAD}",
+    )
+
+
+def start_failure() -> str:
+    """The traceback of an engine that never came up; vLLM prints it without a prefix."""
+    return (
+        "Traceback (most recent call last):\n"
+        '  File "/opt/venv/bin/vllm", line 8, in <module>\n'
+        "    sys.exit(main())\n"
+        "             ^^^^^^\n"
+        f'  File "{PACKAGES}/vllm/v1/engine/utils.py", line 1431, in wait_for_engine_startup\n'
+        "    raise RuntimeError(\n"
+        "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
+    )
+
+
+def shutdown() -> Iterator[Line]:
+    """The orderly end after SIGTERM, up to uvicorn's part."""
+    for process, source, message in (
+        ("APIServer", "launcher.py:254", "API server: shutdown triggered"),
+        ("APIServer", "launcher.py:270", "API server: stopping engine client mode=abort timeout=0s"),
+        ("APIServer", "utils.py:628", "Process manager: send sigterm to process EngineCore"),
+        ("EngineCore", "core.py:1454", "EngineCore: trigger received signal=SIGTERM"),
+        ("EngineCore", "core.py:1635", "EngineCore: start mode=abort timeout=0s"),
+        ("EngineCore", "core.py:1499", "EngineCore: exiting busy loop"),
+        ("APIServer", "core_client.py:777", "MPClient: complete"),
+        ("APIServer", "launcher.py:279", "API server: engine client stopped"),
+        ("APIServer", "launcher.py:304", "API server: shutting down FastAPI HTTP server"),
+    ):
+        yield Line(process, "INFO", source, f"[shutdown] {message}")

@@ -1,0 +1,165 @@
+"""A session's evidence as the judge sees it: cells with both arms side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import zip_longest
+
+from harness.evidence.bundle import Bundle
+from harness.forge.arithmetic import Rule
+from harness.forge.truth import load_rule_file
+from harness.judge.proof import cache_proof
+from harness.judge.read import LaunchEvidence, WindowEvidence, read_launch
+from harness.records import Lock, Plan, Row, Run
+from harness.words import Arm, Cache, LaunchStatus, Step, Warmup, Word
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Launches of both arms that differ in nothing but the arm."""
+
+    mode: str
+    warmup: Warmup
+    cache: Cache
+    control: tuple[LaunchEvidence, ...]
+    """By pair; a launch that never began has no record."""
+    candidate: tuple[LaunchEvidence, ...]
+
+    def arms(self) -> Iterator[tuple[Arm, tuple[LaunchEvidence, ...]]]:
+        """Both sides."""
+        yield Arm.CONTROL, self.control
+        yield Arm.CANDIDATE, self.candidate
+
+    @cached_property
+    def cache_label(self) -> str:
+        """The proven cache state, or both where the arms' states differ."""
+        seen = [dict.fromkeys(cache_proof(x).proof for x in side if x.record) for _, side in self.arms()]
+        labels = ["/".join(states) or str(self.cache) for states in seen]
+        return labels[0] if labels[0] == labels[1] else f"{labels[0]} vs {labels[1]}"
+
+    @property
+    def same_cache_state(self) -> bool:
+        """False where figures that depend on the caches must not be compared."""
+        return " vs " not in self.cache_label
+
+    def row(
+        self,
+        name: str,
+        word: Word,
+        reason: str,
+        *,
+        context_tokens: int | None = None,
+        control: str | None = None,
+        candidate: str | None = None,
+        unit: str = "",
+        sources: tuple[str, ...] = (),
+    ) -> Row:
+        """A row of this cell."""
+        return Row(
+            name=name,
+            mode=self.mode,
+            warmup=self.warmup,
+            cache=self.cache_label,
+            context_tokens=context_tokens,
+            control=control,
+            candidate=candidate,
+            unit=unit,
+            word=word,
+            reason=reason,
+            sources=sources,
+        )
+
+    def windows(
+        self, step: Step, context_tokens: int | None = None
+    ) -> tuple[list[WindowEvidence], list[WindowEvidence]]:
+        """Windows of a step: of all the control's launches, of all the candidate's."""
+        control, candidate = (
+            [w for launch in side for w in launch.windows_of(step, context_tokens)] for _, side in self.arms()
+        )
+        return control, candidate
+
+    def values(self, figure: Callable[[LaunchEvidence], float | None]) -> tuple[list[float | None], list[float | None]]:
+        """One figure per launch, of both arms, in the order of the pairs."""
+        return [figure(x) for x in self.control], [figure(x) for x in self.candidate]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Everything that the judge decides from."""
+
+    bundle: Bundle
+    plan: Plan
+    run: Run
+    launches: dict[str, LaunchEvidence]
+    cells: tuple[Cell, ...]
+    locks: dict[Arm, Lock]
+    rules: dict[Arm, Rule]
+    """Rules of the forged models; empty for others."""
+
+    @property
+    def contexts(self) -> list[int]:
+        """Context lengths in tokens."""
+        return [c.prompt_tokens for c in self.plan.profile.course.contexts]
+
+    def draft_tokens(self, mode: str) -> int:
+        """Draft tokens per step of a mode."""
+        return self.plan.profile.modes[mode].draft_tokens
+
+
+def read_case(bundle: Bundle) -> Case:
+    """Read a bundle.
+
+    Raises:
+        BundleError: something is missing, newer or broken.
+    """
+    plan = bundle.plan()
+    launches = {x.id: read_launch(bundle.launch(x.id)) for x in plan.launches}
+    keys = dict.fromkeys((x.mode, x.warmup, x.cache) for x in plan.launches if not x.burn_in)
+    cells = []
+    for mode, warmup, cache in keys:
+        sides = {
+            arm: tuple(
+                launches[x.id]
+                for x in sorted(plan.launches, key=lambda x: x.pair)
+                if (x.mode, x.warmup, x.cache, x.arm) == (mode, warmup, cache, arm) and not x.burn_in
+            )
+            for arm in Arm
+        }
+        cells.append(Cell(mode, warmup, cache, sides[Arm.CONTROL], sides[Arm.CANDIDATE]))
+    return Case(
+        bundle=bundle,
+        plan=plan,
+        run=bundle.run(),
+        launches=launches,
+        cells=tuple(cells),
+        locks={arm: bundle.lock(arm) for arm in Arm},
+        rules={arm: load_rule_file(bundle.truth_file(arm)) for arm in Arm if bundle.truth_file(arm).is_file()},
+    )
+
+
+def completed(launch: LaunchEvidence) -> bool:
+    """True for a launch that ran its course and was stopped by us."""
+    return launch.record is not None and launch.record.status is LaunchStatus.COMPLETED
+
+
+def shown(values: list[float | None], form: str = "{:.1f}") -> str | None:
+    """Values of the pairs for a row: `12.3` or `12.3 / 12.5`; None where there is none at all."""
+    if all(v is None for v in values):
+        return None
+    return " / ".join("-" if v is None else form.format(v) for v in values)
+
+
+def both(control: list[float | None], candidate: list[float | None]) -> tuple[list[float], list[float]]:
+    """The pairs of which both sides have a value."""
+    pairs = [(a, b) for a, b in zip_longest(control, candidate) if a is not None and b is not None]
+    return [a for a, _ in pairs], [b for _, b in pairs]
+
+
+def absent(control: list[float | None], candidate: list[float | None]) -> str:
+    """Why there is no pair to judge."""
+    has_control, has_candidate = (any(v is not None for v in side) for side in (control, candidate))
+    if has_control == has_candidate:
+        return "neither arm has this figure: the step did not run, or its windows are void"
+    return f"only the {Arm.CONTROL if has_control else Arm.CANDIDATE} has this figure"

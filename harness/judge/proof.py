@@ -1,0 +1,59 @@
+"""What log and folders prove about the compile caches of a launch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.judge.read import LaunchEvidence
+from harness.observe.vllm_log import Event, Kind
+from harness.words import Cache, CacheProof
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The proven state and the lines that prove it."""
+
+    proof: CacheProof
+    reason: str
+    sources: tuple[str, ...]
+
+
+def cache_proof(launch: LaunchEvidence) -> Proof:
+    """Hits and misses of the start-up, against what the plan claims.
+
+    A warm launch without a hit in its log is `unproven`: an engine that uses no compile cache
+    (--enforce-eager) prints none, and a mounted folder alone proves nothing.
+    """
+    assert launch.record is not None
+    hits, misses, failed = (
+        [e for e in launch.of_kind(kind) if launch.before_ready(e)]
+        for kind in (Kind.CACHE_HIT, Kind.CACHE_MISS, Kind.CACHE_LOAD_FAILED)
+    )
+    sources = tuple(launch.place(e) for e in (hits[:1] + misses[:1] + failed[:1]))
+    found = len(launch.listings().get("start", {}))
+    seen = f"{len(hits)} hits, {len(misses)} misses, {len(failed)} failed loads, {found} files at start"
+    if launch.record.launch.cache is Cache.COLD:
+        if found or hits:
+            return Proof(CacheProof.WARM, f"claimed cold, but {seen}", sources)
+        return Proof(CacheProof.COLD, seen, sources)
+    if failed or misses:
+        return Proof(CacheProof.RECOMPILED, seen, sources)
+    if hits and found:
+        return Proof(CacheProof.WARM, seen, sources)
+    return Proof(CacheProof.UNPROVEN, f"the log shows no use of a compile cache: {seen}", sources)
+
+
+def late_compiles(launch: LaunchEvidence) -> list[Event]:
+    """Lines of compilations that happened while the server was serving."""
+    return [e for e in launch.of_kind(Kind.CACHE_MISS) if launch.while_serving(e)]
+
+
+def late_loads(launch: LaunchEvidence) -> list[Event]:
+    """Lines of compiled code that was first loaded from a cache while the server was serving."""
+    return [e for e in launch.of_kind(Kind.CACHE_HIT) if launch.while_serving(e)]
+
+
+def late_files(launch: LaunchEvidence) -> list[str]:
+    """Cache files that appeared between readiness and the end."""
+    listings = launch.listings()
+    return sorted(listings.get("end", {}).keys() - listings.get("ready", listings.get("end", {})).keys())

@@ -1,0 +1,242 @@
+"""One launch's evidence, read back from its folder, with what makes a window unusable named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+
+from harness.errors import BundleError
+from harness.evidence.bundle import LaunchDir, read_lines
+from harness.observe import prometheus
+from harness.observe.phases import HEALTHY, SERVED, LogClock
+from harness.observe.vllm_log import Event, Kind, events
+from harness.records import CheckRecord, LaunchRecord, Mark, OutputRecord, RequestRecord, Window
+from harness.words import Step
+
+
+@dataclass(frozen=True)
+class WindowEvidence:
+    """A window, its requests, and what the server counted meanwhile."""
+
+    window: Window
+    requests: tuple[RequestRecord, ...]
+    delta: prometheus.Delta | None
+    draft_tokens: int
+
+    @property
+    def fault(self) -> str | None:
+        """Why no figure of this window may be used, or None."""
+        return self.unserved or self.miscounted
+
+    @cached_property
+    def unserved(self) -> str | None:
+        """The first request that was not served in full, or None: the server's failing, not ours."""
+        for request in self.requests:
+            if not request.complete:
+                return f"request {request.request} was not served in full: {request.error or _shortfall(request)}"
+        return None
+
+    @cached_property
+    def miscounted(self) -> str | None:
+        """Why the server's counts do not vouch for the client's, or None: a broken measurement."""
+        if self.delta is None:
+            return "a scrape failed, so the server's counts are unknown"
+        if self.delta.reset:
+            return "the server's counters were reset within the window"
+        expected = {
+            "requests": len(self.requests),
+            "prompt_tokens": sum(r.prompt_tokens for r in self.requests),
+            "generation_tokens": sum(r.asked_tokens for r in self.requests),
+            "prefix_hits": 0,
+            "preemptions": 0,
+        }
+        for name, want in expected.items():
+            got = self.delta.get(name)
+            if got is None:
+                return f"the server does not count {name}"
+            if got != want:
+                return f"{name}: the client counts {want}, the server {got}"
+        return self._draft_fault()
+
+    def _draft_fault(self) -> str | None:
+        """Self-check under MTP with one draft token; DESIGN 5 and notes/vllm.md 4."""
+        if self.draft_tokens == 0:
+            return None
+        drafts, accepted, generated = (self.counted(n) for n in ("drafts", "accepted", "generation_tokens"))
+        if drafts is None or accepted is None or generated is None:
+            return "the server runs with MTP and does not count drafts"
+        if self.draft_tokens == 1:
+            trimmed = len(self.requests) + drafts + accepted - generated
+            if not 0 <= trimmed <= len(self.requests):
+                return (
+                    f"{len(self.requests)} requests + {drafts} drafts + {accepted} accepted cannot give "
+                    f"{generated} tokens"
+                )
+        return None
+
+    def counted(self, name: str) -> int | None:
+        """The server's count within the window, None where unknown."""
+        return None if self.delta is None else self.delta.get(name)
+
+
+def _shortfall(request: RequestRecord) -> str:
+    return (
+        f"asked {request.asked_tokens}, got {sum(request.event_tokens)}, usage {request.usage}, "
+        f"finish reason {request.finish_reason}"
+    )
+
+
+@dataclass(frozen=True)
+class LaunchEvidence:
+    """Everything that one launch left."""
+
+    folder: LaunchDir
+    record: LaunchRecord | None
+    marks: tuple[Mark, ...]
+    windows: tuple[WindowEvidence, ...]
+    outputs: dict[str, OutputRecord]
+    checks: tuple[CheckRecord, ...]
+    log: tuple[Event, ...]
+    clock: LogClock
+    first_scrape: prometheus.Scrape | None
+
+    def mark_ns(self, name: str) -> int | None:
+        """Time of the first mark of that name."""
+        return next((m.mono_ns for m in self.marks if m.mark == name), None)
+
+    @property
+    def ready_ns(self) -> int | None:
+        """When the first request had been served, or None."""
+        return self.mark_ns(SERVED)
+
+    def of_kind(self, kind: Kind) -> list[Event]:
+        """Log events of a kind."""
+        return [e for e in self.log if e.kind is kind]
+
+    def before_ready(self, event: Event) -> bool:
+        """True for a line that came while the server was starting."""
+        time_ns, healthy = self.clock.at(event.end_offset), self.mark_ns(HEALTHY)
+        return time_ns is None or healthy is None or time_ns <= healthy
+
+    def while_serving(self, event: Event) -> bool:
+        """True for a line after health and before the harness asked the server to stop."""
+        time_ns, stop = self.clock.at(event.end_offset), self.mark_ns("stop asked")
+        return not self.before_ready(event) and (stop is None or time_ns is None or time_ns < stop)
+
+    def step_at(self, time_ns: int | None) -> str:
+        """The step of the course that ran at a time."""
+        open_step = "between requests"
+        for mark in self.marks:
+            if time_ns is None or mark.mono_ns > time_ns:
+                break
+            if mark.mark == "step begins":
+                open_step = f"{mark.step}{f' {mark.context_tokens}' if mark.context_tokens else ''}"
+            elif mark.mark == "step ends":
+                open_step = "between requests"
+        return open_step
+
+    def windows_of(self, step: Step, context_tokens: int | None = None) -> list[WindowEvidence]:
+        """Windows of a step, in the order of their passes."""
+        return [w for w in self.windows if w.window.step is step and w.window.context_tokens == context_tokens]
+
+    def listings(self) -> dict[str, dict[str, int]]:
+        """Cache folders: stage -> relative path -> bytes."""
+        if not self.folder.caches_file.is_file():
+            return {}
+        try:
+            found: dict[str, dict[str, int]] = json.loads(self.folder.caches_file.read_bytes())
+        except ValueError as e:
+            raise BundleError(f"{self.folder.caches_file}: not valid JSON ({e})") from None
+        return found
+
+    def place(self, event: Event) -> str:
+        """Where a log event stands, for a row's sources."""
+        return f"launches/{self.folder.id}/server.log:{event.line}"
+
+
+def read_launch(folder: LaunchDir) -> LaunchEvidence:
+    """Read a launch's folder, complete or not.
+
+    Raises:
+        BundleError: a file is there and cannot be used.
+    """
+    record = folder.record()
+    requests: dict[str, list[RequestRecord]] = {}
+    for request in read_lines(folder.requests_file, RequestRecord):
+        requests.setdefault(request.window, []).append(request)
+    scrapes = _Scrapes(folder.metrics_dir)
+    draft_tokens = _draft_tokens(record)
+    windows = [
+        WindowEvidence(
+            window,
+            tuple(requests.get(window.window, ())),
+            prometheus.delta(scrapes.get(window.scrape_before), scrapes.get(window.scrape_after)),
+            draft_tokens,
+        )
+        for window in read_lines(folder.windows_file, Window)
+    ]
+    return LaunchEvidence(
+        folder=folder,
+        record=record,
+        marks=tuple(read_lines(folder.timeline_file, Mark)),
+        windows=tuple(windows),
+        outputs={o.request: o for o in read_lines(folder.outputs_file, OutputRecord)},
+        checks=tuple(read_lines(folder.checks_file, CheckRecord)),
+        log=_log_events(folder.log_file),
+        clock=_clock(folder.log_times_file),
+        first_scrape=scrapes.get("001.prom"),
+    )
+
+
+def _draft_tokens(record: LaunchRecord | None) -> int:
+    """Draft tokens per step, from the command that was really started."""
+    argv: Sequence[str] = record.argv if record else ()
+    for flag, value in pairwise(argv):
+        if flag == "--speculative-config":
+            try:
+                return int(json.loads(value).get("num_speculative_tokens", 0))
+            except (ValueError, AttributeError):
+                return 0
+    return 0
+
+
+def _log_events(path: Path) -> tuple[Event, ...]:
+    if not path.is_file():
+        return ()
+    with path.open("rb") as stream:
+        return tuple(events(stream))
+
+
+def _clock(path: Path) -> LogClock:
+    rows = []
+    if path.is_file():
+        for line in path.read_text("ascii").splitlines():
+            try:
+                offset, time_ns = json.loads(line)
+            except ValueError:
+                break  # a torn last line: the harness was killed while it wrote
+            rows.append((int(offset), int(time_ns)))
+    return LogClock([r[0] for r in rows], [r[1] for r in rows])
+
+
+class _Scrapes:
+    """Parsed scrapes of a launch; each file is read once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._parsed: dict[str, prometheus.Scrape | None] = {}
+
+    def get(self, name: str | None) -> prometheus.Scrape | None:
+        if name is None:
+            return None
+        if name not in self._parsed:
+            path = self._folder / name
+            try:
+                self._parsed[name] = prometheus.parse(path.read_text("utf-8")) if path.is_file() else None
+            except ValueError as e:
+                raise BundleError(f"{path}: not a Prometheus scrape ({e})") from None
+        return self._parsed[name]

@@ -1,0 +1,117 @@
+"""Drafted and accepted tokens, from the server's counters, and against the model's arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harness.client.prompts import PromptKey, prompt_ids, prompt_sha256
+from harness.forge.arithmetic import Rule
+from harness.judge.case import Case, Cell
+from harness.judge.read import LaunchEvidence, WindowEvidence
+from harness.records import RequestRecord, Row
+from harness.words import Arm, Step, Word
+
+MEASURED = (Step.FIRST_PROMPT, Step.PREFILL, Step.DECODE, Step.IDENTITY)
+
+
+def rows(case: Case) -> Iterator[Row]:
+    """Acceptance per context and for the identity prompts, then the known answers."""
+    for cell in case.cells:
+        if case.draft_tokens(cell.mode):
+            for context in case.contexts:
+                yield _acceptance(cell, "decode", context, *cell.windows(Step.DECODE, context))
+            yield _acceptance(cell, "identity prompts", None, *cell.windows(Step.IDENTITY))
+    for cell in case.cells:
+        if case.rules:
+            yield _known_answers(case, cell)
+
+
+def _acceptance(
+    cell: Cell, what: str, context: int | None, control: Sequence[WindowEvidence], candidate: Sequence[WindowEvidence]
+) -> Row:
+    sums = [_sum(control), _sum(candidate)]
+    texts = [None if s is None else f"{s[0]:,}/{s[1]:,} = {s[0] / s[1]:.4f} (MAL {1 + s[0] / s[1]:.3f})" for s in sums]
+    sources = tuple(
+        f"launches/{launch.folder.id}/metrics/{w.window.scrape_before}..{w.window.scrape_after}"
+        for _, side in cell.arms()
+        for launch in side
+        for w in launch.windows
+        if w in control or w in candidate
+    )
+    name = f"accepted / drafted, {what}"
+    word, reason = _judged(*sums)
+    return cell.row(
+        name, word, reason, context_tokens=context, control=texts[0], candidate=texts[1], unit="tokens", sources=sources
+    )
+
+
+def _judged(control: tuple[int, int] | None, candidate: tuple[int, int] | None) -> tuple[Word, str]:
+    if control is None or candidate is None:
+        return Word.NOT_TESTED, "an arm has no drafts to count: the step did not run, or a window is void"
+    rates = [accepted / drafts for accepted, drafts in (control, candidate)]
+    if control == candidate:
+        return Word.PASS, "counts are equal"
+    change = f"acceptance {rates[1] - rates[0]:+.4f}, tokens per step {(1 + rates[1]) / (1 + rates[0]) - 1:+.2%}"
+    if rates[1] < rates[0]:
+        return Word.WARN, f"the drafts are worse, not the engine's speed: {change}"
+    return Word.NOTE, f"the drafts differ: {change}"
+
+
+def _sum(windows: Sequence[WindowEvidence]) -> tuple[int, int] | None:
+    """(accepted, drafts) over windows, token-weighted; None where a count is unknown or nothing was drafted."""
+    if not windows or any(w.fault for w in windows):
+        return None
+    accepted = sum(w.counted("accepted") or 0 for w in windows)
+    drafts = sum(w.counted("drafts") or 0 for w in windows)
+    return (accepted, drafts) if drafts else None
+
+
+def _known_answers(case: Case, cell: Cell) -> Row:
+    """Outputs, drafts and accepted drafts of every measured window against the forged model's rule."""
+    name = "known answers"
+    texts: list[str | None] = []
+    faults: list[str] = []
+    checked = 0
+    for arm, side in cell.arms():
+        rule = case.rules.get(arm)
+        if rule is None:
+            texts.append("not a forged model")
+            continue
+        windows = [(x, w) for x in side for w in x.windows if w.window.step in MEASURED]
+        wrong = [f for x, w in windows if (f := _fault(case, arm, rule, x, w))]
+        checked += len(windows)
+        faults += wrong
+        texts.append(f"{len(windows) - len(wrong)} of {len(windows)} windows exact")
+    if not checked:
+        return cell.row(name, Word.NOT_TESTED, "no window was measured", control=texts[0], candidate=texts[1])
+    word = Word.FAIL if faults else Word.PASS
+    reason = faults[0] if faults else "outputs, drafts and accepted drafts are exactly what each model's rule gives"
+    sources = tuple(f"locks/{arm}.truth.json" for arm in case.rules)
+    return cell.row(name, word, reason, control=texts[0], candidate=texts[1], sources=sources)
+
+
+def _fault(case: Case, arm: Arm, rule: Rule, launch: LaunchEvidence, window: WindowEvidence) -> str | None:
+    where = f"{launch.folder.id} {window.window.window}"
+    drafts = accepted = 0
+    for request in window.requests:
+        if not request.complete:
+            return f"{where}: {window.unserved}"
+        ids = _prompt(case, request)
+        if prompt_sha256(ids) != request.prompt_sha256:
+            return f"{where}: prompt of request {request.request} is not the one that the plan's seed gives"
+        answer = rule.expected(ids, request.asked_tokens, draft_tokens=window.draft_tokens)
+        drafts, accepted = drafts + answer.drafts, accepted + answer.accepted
+        if launch.outputs[request.request].token_ids != answer.output_ids:
+            return f"{where}: output of request {request.request} is not what the {arm}'s rule gives"
+    if window.draft_tokens and (window.counted("drafts"), window.counted("accepted")) != (drafts, accepted):
+        counted = f"{window.counted('accepted')}/{window.counted('drafts')}"
+        return f"{where}: accepted/drafted {counted}, the rule gives {accepted}/{drafts}"
+    return None
+
+
+def _prompt(case: Case, request: RequestRecord) -> list[int]:
+    """The prompt again, from the plan's seed: evidence cannot be answered by prompts made up later."""
+    below = case.plan.profile.course.prompt_ids_below or min(len(r.successor) for r in case.rules.values())
+    prompt_pass = 0 if request.step is Step.IDENTITY else request.pass_number
+    key = PromptKey(case.plan.seed, request.step, request.context_tokens or 0, prompt_pass, request.index)
+    return prompt_ids(key, request.prompt_tokens, below)

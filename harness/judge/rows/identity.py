@@ -1,0 +1,160 @@
+"""Byte identity: an arm with itself, the arms with each other, warm-up states, MTP on and off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harness.judge.case import Case, Cell
+from harness.judge.identity import Comparison, compare
+from harness.judge.read import LaunchEvidence
+from harness.records import OutputRecord, Row
+from harness.words import Arm, Cache, Identity, Step, Word
+
+
+def rows(case: Case) -> Iterator[Row]:
+    """Per cell: identity prompts with their repeat baseline, then every context; then across states."""
+    near = case.plan.profile.gates.near_tie_nat
+    for cell in case.cells:
+        yield _prompts(cell, near)
+        for context in case.contexts:
+            yield _context(cell, context, near)
+    yield from _between_states(case, near)
+    yield from _between_modes(case, near)
+
+
+def outputs(
+    launch: LaunchEvidence, step: Step, context_tokens: int | None, pass_number: int | None
+) -> list[OutputRecord]:
+    """Outputs of a step in the order of their requests, of one pass or of all."""
+    return [
+        launch.outputs[r.request]
+        for w in launch.windows_of(step, context_tokens)
+        if pass_number is None or w.window.pass_number == pass_number
+        for r in w.requests
+        if r.request in launch.outputs
+    ]
+
+
+def _prompts(cell: Cell, near: float) -> Row:
+    """The candidate may not be worse than the control with itself (DESIGN 5)."""
+    name = "identity, candidate vs control"
+    passes = [[outputs(x, Step.IDENTITY, None, p) for x in side for p in (0, 1)] for _, side in cell.arms()]
+    if not any(any(side) for side in passes):
+        return cell.row(name, Word.NOT_TESTED, "the identity step did not run")
+    base = passes[0][0]
+    control = _worst([compare(base, other, near_tie_nat=near) for other in passes[0][1:]])
+    candidate = _worst([compare(passes[1][0], other, near_tie_nat=near) for other in passes[1][1:]])
+    between = compare(base, passes[1][0], near_tie_nat=near)
+    texts = [f"with itself: {control.state}", f"with itself: {candidate.state}; vs control: {between.state}"]
+    sources = tuple(f"launches/{x.folder.id}/outputs.jsonl" for _, side in cell.arms() for x in side)
+    if control.state is not Identity.IDENTICAL:
+        word = Word.VOID if control.state is Identity.NOT_COMPARABLE else Word.NOT_TESTED
+        reason = f"{Identity.NOT_COMPARABLE}: the control does not agree with itself ({control.text()})"
+    elif candidate.state is not Identity.IDENTICAL:
+        word = Word.WARN if candidate.state is Identity.NEAR_TIE else Word.FAIL
+        reason = f"the candidate does not agree with itself, the control does: {candidate.text()}"
+    else:
+        word, reason = _word(between.state), f"{between.state}: {between.text()}"
+        if between.state is Identity.IDENTICAL:
+            reason += f", sha256 {base[0].sha256[:12]} (first), {sum(len(o.token_ids) for o in base):,} tokens"
+    return cell.row(name, word, reason, control=texts[0], candidate=texts[1], sources=sources)
+
+
+def _context(cell: Cell, context: int, near: float) -> Row:
+    """Every output at this context: first prompts, prefill and decode passes."""
+    sides = [
+        [o for x in side for s in (Step.FIRST_PROMPT, Step.PREFILL, Step.DECODE) for o in outputs(x, s, context, None)]
+        for _, side in cell.arms()
+    ]
+    name = "identity, measured outputs"
+    if not any(sides):
+        return cell.row(name, Word.NOT_TESTED, "no output at this context", context_tokens=context)
+    found = compare(sides[0], sides[1], near_tie_nat=near)
+    word = Word.NOT_TESTED if found.state is Identity.NOT_COMPARABLE else _word(found.state)
+    return cell.row(
+        name,
+        word,
+        f"{found.state}: {found.text()}",
+        context_tokens=context,
+        control=f"{len(sides[0])} outputs",
+        candidate=f"{len(sides[1])} outputs",
+        sources=tuple(f"launches/{x.folder.id}/outputs.jsonl" for _, side in cell.arms() for x in side),
+    )
+
+
+def _between_states(case: Case, near: float) -> Iterator[Row]:
+    """Warm-up must not change what is answered; compared within each arm and mode."""
+    for mode in case.plan.profile.plan.modes:
+        cells = [c for c in case.cells if c.mode == mode]
+        if len({(c.warmup, c.cache) for c in cells}) < 2:
+            continue
+        found = {arm: _across(cells, arm, near) for arm in Arm}
+        control, candidate = found[Arm.CONTROL], found[Arm.CANDIDATE]
+        if Identity.NOT_COMPARABLE in (control.state, candidate.state):
+            word = Word.NOT_TESTED
+        elif control.state is not Identity.IDENTICAL:
+            word = Word.NOTE  # not the candidate's doing
+        else:
+            word = _word(candidate.state)
+        yield _arms_row("identity, between warm-up and cache states", mode, found, word)
+
+
+def _between_modes(case: Case, near: float) -> Iterator[Row]:
+    """MTP on against off: reported, not gated, because verification computes in another shape."""
+    first, *others = case.plan.profile.plan.modes
+    for mode in others:
+        pairs = [
+            (a, b)
+            for a in case.cells
+            for b in case.cells
+            if (a.mode, b.mode) == (first, mode) and (a.warmup, a.cache) == (b.warmup, b.cache)
+        ]
+        if not pairs:
+            continue
+        a, b = next((p for p in pairs if p[0].cache is Cache.WARM), pairs[0])
+        found = {arm: _across((a, b), arm, near) for arm in Arm}
+        not_taken = any(c.state is Identity.NOT_COMPARABLE for c in found.values())
+        yield _arms_row(
+            f"identity, {first} vs {mode} (reported, not gated)",
+            None,
+            found,
+            Word.NOT_TESTED if not_taken else Word.NOTE,
+        )
+
+
+def _arms_row(name: str, mode: str | None, found: dict[Arm, Comparison], word: Word) -> Row:
+    return Row(
+        name=name,
+        mode=mode,
+        control=str(found[Arm.CONTROL].state),
+        candidate=str(found[Arm.CANDIDATE].state),
+        word=word,
+        reason=f"control: {found[Arm.CONTROL].text()}; candidate: {found[Arm.CANDIDATE].text()}",
+    )
+
+
+def _across(cells: Sequence[Cell], arm: Arm, near: float) -> Comparison:
+    """The arm's first outputs of each cell against those of the first cell that has any."""
+    sets = [outputs(x, Step.IDENTITY, None, 0) for c in cells for x in _side(c, arm)[:1]]
+    taken = [s for s in sets if s]
+    if len(taken) < 2:
+        return Comparison(Identity.NOT_COMPARABLE, 0, reason="fewer than two launches have outputs to compare")
+    return _worst([compare(taken[0], other, near_tie_nat=near) for other in taken[1:]])
+
+
+def _side(cell: Cell, arm: Arm) -> tuple[LaunchEvidence, ...]:
+    return cell.control if arm is Arm.CONTROL else cell.candidate
+
+
+def _worst(comparisons: list[Comparison]) -> Comparison:
+    order = (Identity.NOT_COMPARABLE, Identity.DIVERGED, Identity.NEAR_TIE, Identity.IDENTICAL)
+    return min(comparisons, key=lambda c: order.index(c.state))
+
+
+def _word(state: Identity) -> Word:
+    return {
+        Identity.IDENTICAL: Word.PASS,
+        Identity.NEAR_TIE: Word.WARN,
+        Identity.DIVERGED: Word.FAIL,
+        Identity.NOT_COMPARABLE: Word.VOID,
+    }[state]

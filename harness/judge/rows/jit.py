@@ -1,0 +1,90 @@
+"""Kernels that were compiled or first loaded after the server was ready, from sources kept apart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from harness.judge.case import Case, Cell
+from harness.judge.proof import cache_proof, late_compiles, late_files, late_loads
+from harness.judge.read import LaunchEvidence
+from harness.observe.vllm_log import Event, Kind
+from harness.records import Row
+from harness.words import CacheProof, Word
+
+
+def rows(case: Case) -> Iterator[Row]:
+    """Monitor lines, then real compilations, then what the caches were proven to be."""
+    for cell in case.cells:
+        yield _monitor(cell)
+    for cell in case.cells:
+        yield _compiles(cell)
+    for cell in case.cells:
+        yield _caches(cell)
+
+
+def _monitor(cell: Cell) -> Row:
+    armed = [any(x.of_kind(Kind.JIT_ARMED) for x in side) for _, side in cell.arms()]
+    late = [[e for x in side for e in x.of_kind(Kind.LATE_JIT)] for _, side in cell.arms()]
+    kernels = [sorted({e.values["kernel"] for e in events}) for events in late]
+    sources = tuple(x.place(e) for _, side in cell.arms() for x in side for e in x.of_kind(Kind.LATE_JIT))
+    texts = ["not armed" if not a else ", ".join(k) or "none" for a, k in zip(armed, kernels, strict=True)]
+    name = "late JIT (engine's monitor)"
+    if armed[0] != armed[1]:
+        reason = "the monitor was armed in one arm only, so the arms cannot be compared"
+        return cell.row(name, Word.VOID, reason, control=texts[0], candidate=texts[1], sources=sources)
+    if not armed[0]:
+        reason = "the engine's monitor was not armed in either arm: that there is no warning proves nothing"
+        return cell.row(name, Word.NOT_TESTED, reason, control=texts[0], candidate=texts[1], sources=sources)
+    new = sorted(set(kernels[1]) - set(kernels[0]))
+    word = Word.FAIL if new else Word.PASS
+    reason = f"new against control: {', '.join(new)}" if new else "no kernel is late that is not late in the control"
+    return cell.row(name, word, reason, control=texts[0], candidate=texts[1], sources=sources)
+
+
+def _compiles(cell: Cell) -> Row:
+    """Compilations that the log names, and, where it names none at all, new files in the caches."""
+    name = "late compiles (caches)"
+    sides = [[x for x in side if x.ready_ns is not None] for _, side in cell.arms()]
+    if not all(sides):
+        return cell.row(name, Word.NOT_TESTED, "an arm has no launch that became ready")
+    counts = [max(len(late_compiles(x)) for x in side) for side in sides]
+    files = [max(len(late_files(x)) for x in side) for side in sides]
+    texts = [_text(side[0], count, number) for side, count, number in zip(sides, counts, files, strict=True)]
+    sources = tuple(x.place(e) for side in sides for x in side for e in late_compiles(x))
+    sources += tuple(f"launches/{x.folder.id}/caches.json" for side in sides for x in side)
+    if not cell.same_cache_state:
+        reason = "the arms started from different cache states"
+        return cell.row(name, Word.NOT_TESTED, reason, control=texts[0], candidate=texts[1], sources=sources)
+    if counts[1] > counts[0]:
+        word, reason = Word.FAIL, f"{counts[1] - counts[0]} more than in the control while serving"
+    elif not any(counts) and files[1] > files[0]:
+        word, reason = Word.WARN, f"{files[1] - files[0]} more new cache files than in the control"
+    else:
+        word, reason = Word.PASS, "no more than in the control"
+    return cell.row(name, word, reason, control=texts[0], candidate=texts[1], sources=sources)
+
+
+def _text(launch: LaunchEvidence, count: int, files: int) -> str:
+    steps = Counter(_step(launch, e) for e in late_compiles(launch))
+    where = f" ({', '.join(f'{n} in {step}' for step, n in steps.items())})" if steps else ""
+    return f"{count} compiled{where}, {len(late_loads(launch))} loaded, {files} new files"
+
+
+def _step(launch: LaunchEvidence, event: Event) -> str:
+    return launch.step_at(launch.clock.at(event.end_offset))
+
+
+def _caches(cell: Cell) -> Row:
+    proofs = [[cache_proof(x) for x in side if x.record] for _, side in cell.arms()]
+    texts = ["/".join(dict.fromkeys(p.proof for p in side)) or None for side in proofs]
+    every = [p for side in proofs for p in side]
+    sources = tuple(s for p in every for s in p.sources)
+    if not every:
+        return cell.row("cache state", Word.NOT_TESTED, "no launch of this cell was started")
+    wanted = CacheProof(cell.cache)
+    wrong = [p for p in every if p.proof is not wanted]
+    if wrong:
+        reason = f"planned {wanted}, proven {wrong[0].proof}: {wrong[0].reason}; not called {wanted}"
+        return cell.row("cache state", Word.NOTE, reason, control=texts[0], candidate=texts[1], sources=sources)
+    return cell.row("cache state", Word.PASS, every[0].reason, control=texts[0], candidate=texts[1], sources=sources)

@@ -1,0 +1,79 @@
+"""KV-cache tokens, from the server's own metrics and from its log, never mixed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from harness.judge.case import Case, Cell
+from harness.judge.read import LaunchEvidence
+from harness.observe.prometheus import kv_cache_tokens
+from harness.observe.vllm_log import Kind, kv_tokens
+from harness.records import Row
+from harness.words import Word
+
+NAME = "KV tokens"
+
+
+def from_metrics(launch: LaunchEvidence) -> int | None:
+    """`vllm:cache_config_info` of the first scrape, in tokens."""
+    return kv_cache_tokens(launch.first_scrape) if launch.first_scrape else None
+
+
+def from_log(launch: LaunchEvidence) -> int | None:
+    """The log's last KV line, in tokens: the engine prints the size that it uses last."""
+    lines = launch.of_kind(Kind.KV_TOKENS)
+    return kv_tokens(lines[-1]) if lines else None
+
+
+def rows(case: Case) -> Iterator[Row]:
+    """One row per cell; only equal cache states and equal limits are compared."""
+    for cell in case.cells:
+        yield _row(cell, case.plan.profile.gates.kv_tokens_pct)
+
+
+def _row(cell: Cell, margin_pct: float) -> Row:
+    figures = [[from_metrics(x) or from_log(x) for x in side] for _, side in cell.arms()]
+    texts = [" / ".join(dict.fromkeys("-" if v is None else f"{v:,}" for v in side)) for side in figures]
+    sources = tuple(s for _, side in cell.arms() for x in side for s in _sources(x))
+
+    def row(word: Word, reason: str) -> Row:
+        return cell.row(NAME, word, reason, control=texts[0], candidate=texts[1], unit="tokens", sources=sources)
+
+    if fault := next((f for _, side in cell.arms() for x in side if (f := _disagreement(x))), None):
+        return row(Word.VOID, fault)
+    pairs = [(a, b) for a, b in zip(*figures, strict=True) if a is not None and b is not None]
+    if not pairs:
+        return row(Word.NOT_TESTED, "an arm shows no KV-cache size")
+    if not cell.same_cache_state:
+        return row(Word.NOT_TESTED, "the arms started from different cache states, which changes what memory is left")
+    limits = {_max_model_len(x) for _, side in cell.arms() for x in side if x.record}
+    if len(limits) > 1:
+        return row(Word.NOT_TESTED, "the arms serve different --max-model-len, which changes what the figure means")
+    lost = [(b - a) / a * 100 for a, b in pairs]
+    worst = min(lost)
+    difference = "equal" if not any(lost) else f"candidate {pairs[0][1] - pairs[0][0]:+,} tokens ({worst:+.3f} %)"
+    if worst < -margin_pct:
+        return row(Word.FAIL, f"{difference}: beyond the margin of {margin_pct:g} %")
+    if worst < 0:
+        return row(Word.NOTE, f"{difference}: within the margin of {margin_pct:g} %")
+    return row(Word.IMPROVED if worst > margin_pct else Word.PASS, difference)
+
+
+def _disagreement(launch: LaunchEvidence) -> str | None:
+    metrics, log = from_metrics(launch), from_log(launch)
+    if metrics is None or log is None or metrics == log:
+        return None
+    return f"{launch.folder.id}: /metrics says {metrics:,} tokens, the log says {log:,}"
+
+
+def _sources(launch: LaunchEvidence) -> Iterator[str]:
+    if from_metrics(launch) is not None:
+        yield f"launches/{launch.folder.id}/metrics/001.prom: vllm:cache_config_info kv_cache_size_tokens"
+    for event in launch.of_kind(Kind.KV_TOKENS)[-1:]:
+        yield launch.place(event)
+
+
+def _max_model_len(launch: LaunchEvidence) -> str:
+    argv = launch.record.argv if launch.record else ()
+    return next((value for flag, value in pairwise(argv) if flag == "--max-model-len"), "default")

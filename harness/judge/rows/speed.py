@@ -1,0 +1,110 @@
+"""Prefill and decode rates. Under MTP the engine's speed is steps/s; tokens/s is that times luck."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from harness.judge.case import Case, Cell, absent, both, shown
+from harness.judge.paired import judge_pairs
+from harness.judge.rates import Decode, decode_pass, first_token_s, median, prefill_rate
+from harness.judge.read import LaunchEvidence
+from harness.records import Row
+from harness.words import Cache, Step, Word
+
+COLD = "cold-cache cells are judged on start-up, KV tokens and JIT only"
+Figure = Callable[[LaunchEvidence], float | None]
+
+
+def prefill(launch: LaunchEvidence, context: int) -> float | None:
+    """Median prefill rate of the launch's passes, tokens/s; None where a pass has a fault."""
+    return median(
+        [None if w.fault else prefill_rate(r) for w in launch.windows_of(Step.PREFILL, context) for r in w.requests]
+    )
+
+
+def first_prompt_s(launch: LaunchEvidence, context: int) -> float | None:
+    """Time to the first token of the first prompt of this length, seconds."""
+    windows = launch.windows_of(Step.FIRST_PROMPT, context)
+    return first_token_s(windows[0].requests[0]) if windows and not windows[0].fault else None
+
+
+def decode(launch: LaunchEvidence, context: int, figure: Callable[[Decode], float]) -> float | None:
+    """Median of a decode figure over the launch's passes."""
+    passes = [decode_pass(w) for w in launch.windows_of(Step.DECODE, context)]
+    return median([None if p is None else figure(p) for p in passes])
+
+
+def rows(case: Case) -> Iterator[Row]:
+    """Prefill, then decode, per context and cell."""
+    gates = case.plan.profile.gates
+    for context in case.contexts:
+        for cell in case.cells:
+            yield _row(cell, "first prompt", context, "s", partial(first_prompt_s, context=context))
+            rate = partial(prefill, context=context)
+            yield _row(cell, "prefill", context, "tok/s", rate, margin_pct=gates.throughput_pct)
+    for context in case.contexts:
+        for cell in case.cells:
+            yield from _decode(cell, context, case.draft_tokens(cell.mode), gates.throughput_pct, gates.steps_pct)
+
+
+def _decode(cell: Cell, context: int, draft_tokens: int, tokens_pct: float, steps_pct: float) -> Iterator[Row]:
+    def of(figure: Callable[[Decode], float]) -> Figure:
+        return lambda launch: decode(launch, context, figure)
+
+    tokens, steps, per_step = (
+        of(lambda d: d.tokens_per_s),
+        of(lambda d: d.steps_per_s),
+        of(lambda d: d.tokens_per_step),
+    )
+    if not draft_tokens:
+        yield _row(cell, "decode", context, "tok/s", tokens, margin_pct=tokens_pct)
+        return
+    yield _row(cell, "decode steps", context, "steps/s", steps, margin_pct=steps_pct)
+    yield _row(cell, "decode", context, "tok/s", tokens, note=_decomposition(cell, steps, per_step))
+    yield _row(cell, "tokens per step", context, "tok/step", per_step)
+
+
+def _decomposition(cell: Cell, steps: Figure, per_step: Figure) -> str:
+    """tok/s = steps/s x tokens/step: says which of the two a difference in tok/s comes from."""
+    parts = []
+    for name, figure in (("steps/s", steps), ("tokens/step", per_step)):
+        control, candidate = both(*cell.values(figure))
+        if not control:
+            return "not judged under MTP: see steps/s"
+        parts.append(f"{name} {sum(candidate) / sum(control) - 1:+.1%}")
+    return f"not judged under MTP, where it is engine speed times acceptance: {', '.join(parts)}"
+
+
+def _row(
+    cell: Cell,
+    name: str,
+    context: int,
+    unit: str,
+    figure: Figure,
+    *,
+    margin_pct: float | None = None,
+    note: str = "shown, not judged",
+) -> Row:
+    control, candidate = cell.values(figure)
+    pairs = both(control, candidate)
+    if not pairs[0]:
+        word, reason = Word.NOT_TESTED, absent(control, candidate)
+    elif margin_pct is None:
+        word, reason = Word.NOT_TESTED, note
+    elif cell.cache is Cache.COLD:
+        word, reason = Word.NOT_TESTED, COLD
+    else:
+        judged = judge_pairs(*pairs, margin_pct=margin_pct, more_is_better=True)
+        word, reason = judged.word, judged.reason
+    form = "{:.3f}" if unit in ("s", "tok/step") else "{:,.1f}"
+    return cell.row(
+        name,
+        word,
+        reason,
+        context_tokens=context,
+        control=shown(control, form),
+        candidate=shown(candidate, form),
+        unit=unit,
+        sources=tuple(f"launches/{x.folder.id}/requests.jsonl" for _, side in cell.arms() for x in side),
+    )

@@ -1,0 +1,56 @@
+"""From a bundle to its verdict: rows in a reviewer's order, and the one word that they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from harness.evidence.bundle import Bundle
+from harness.evidence.manifest import root_hash
+from harness.judge.case import Case, read_case
+from harness.judge.rows import acceptance, health, identity, integrity, jit, kv, memory, readiness, speed, startup
+from harness.records import Row, Verdict
+from harness.words import VERDICT_EXIT, VERDICT_ORDER, Word
+
+SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
+    readiness.rows,
+    jit.rows,
+    kv.rows,
+    memory.rows,
+    acceptance.rows,
+    identity.rows,
+    startup.rows,
+    speed.rows,
+    health.rows,
+    integrity.rows,
+)
+"""The order that reviewers in this field use (DESIGN 8), with what voids everything at the end."""
+
+
+def judge(bundle: Bundle) -> Verdict:
+    """The verdict of a bundle, from its evidence alone: the same bytes each time.
+
+    Raises:
+        BundleError: the evidence cannot be read.
+    """
+    case = read_case(bundle)
+    rows = tuple(row for subject in SUBJECTS for row in subject(case))
+    word = overall(rows)
+    return Verdict(
+        session=case.plan.session,
+        verdict=word,
+        exit_code=VERDICT_EXIT[word],
+        evidence_root_sha256=root_hash(bundle.root),
+        rows=rows,
+    )
+
+
+def overall(rows: Sequence[Row]) -> Word:
+    """The whole verdict. Rows without a judgement (not tested, note, warn) do not touch it.
+
+    A session in which nothing passed has shown nothing, so it is inconclusive, not a pass.
+    """
+    words = {row.word for row in rows}
+    for word in VERDICT_ORDER:
+        if word in words:
+            return word
+    return Word.PASS if Word.IMPROVED in words else Word.INCONCLUSIVE

@@ -1,0 +1,76 @@
+"""What every launcher offers, whichever way it starts a server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from harness.errors import QualifyError
+from harness.records import Exit
+from harness.words import ExitCode
+
+
+class LaunchFailed(QualifyError):  # noqa: N818  # reads as what happened
+    """A server did not come up, or died; carries the stage, the reason and the log's end."""
+
+    exit_code = ExitCode.FAIL
+
+    def __init__(self, stage: str, reason: str) -> None:
+        super().__init__(f"{stage}: {reason}")
+        self.stage = stage
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class ServerSpec:
+    """Everything that a launcher needs to start one server."""
+
+    launch: str
+    """Name of the launch, for the state that outlives the harness."""
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    port: int
+    log_file: Path
+    log_times_file: Path
+    work_dir: Path
+    """Current folder of the server: empty, and removed after it."""
+
+
+class Server(Protocol):
+    """A started server."""
+
+    base_url: str
+
+    def effective_argv(self) -> tuple[str, ...] | None:
+        """The command as the system shows it, or None where the process is gone."""
+
+    def ended(self) -> Exit | None:
+        """How it ended, or None while it runs."""
+
+    def resident_bytes(self) -> dict[str, int]:
+        """Resident memory per process of the server; empty once it is gone."""
+
+    def first_output_ns(self) -> int | None:
+        """Monotonic time of the first byte of output, or None before it."""
+
+    def stop(self, grace_s: float) -> Exit:
+        """Ask it to stop, wait, then end what is left of it. Safe to call twice."""
+
+    def log_digest(self) -> tuple[str, int]:
+        """SHA-256 and length of the log, hashed while it was written; after `stop` only."""
+
+
+class Launcher(Protocol):
+    """Starts servers."""
+
+    def start(self, spec: ServerSpec) -> Server:
+        """Start a server and return at once; readiness is another matter.
+
+        Raises:
+            LaunchFailed: nothing could be started.
+        """
+
+    def clean_up(self) -> list[str]:
+        """End what an earlier harness of this user left behind; say what was ended."""

@@ -1,0 +1,81 @@
+"""Start-up as phases on one clock, and what no phase explains."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.observe.vllm_log import Event, Kind
+
+
+@dataclass(frozen=True)
+class LogClock:
+    """When each byte of a log arrived (rows of end offset and monotonic ns, both rising)."""
+
+    offsets: Sequence[int]
+    times_ns: Sequence[int]
+
+    def at(self, end_offset: int) -> int | None:
+        """Arrival of the byte before `end_offset`, in ns; None past the end."""
+        place = bisect.bisect_left(self.offsets, end_offset)
+        return self.times_ns[place] if place < len(self.times_ns) else None
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A named stretch of the start-up."""
+
+    name: str
+    begin_ns: int
+    end_ns: int
+
+    @property
+    def seconds(self) -> float:
+        """Duration in seconds."""
+        return (self.end_ns - self.begin_ns) / 1e9
+
+
+PROCESS, FIRST_LINE = "process started", "first log line"
+HEALTHY, SERVED = "health", "first request"
+
+STRETCHES: tuple[tuple[str, str, str], ...] = (
+    ("imports, to the first log line", PROCESS, FIRST_LINE),
+    ("arguments, to the engine's banner", FIRST_LINE, Kind.ENGINE_BANNER),
+    ("workers, to the model", Kind.ENGINE_BANNER, Kind.LOAD_BEGIN),
+    ("model and weights", Kind.LOAD_BEGIN, Kind.WEIGHTS),
+    ("profile and compile, to KV sizing", Kind.COMPILE_BEGIN, Kind.KV_TOKENS),
+    ("KV cache, graphs, warm-up", Kind.KV_TOKENS, Kind.ENGINE_INIT),
+    ("HTTP front end", Kind.ENGINE_INIT, Kind.HTTP_READY),
+    ("to a healthy answer", Kind.HTTP_READY, HEALTHY),
+    ("to the first request served", HEALTHY, SERVED),
+)
+"""Phases by the marks that bound them; one whose marks are missing is left to the unexplained."""
+
+LAST_COUNTS = frozenset({Kind.WEIGHTS, Kind.KV_TOKENS, Kind.ENGINE_INIT})
+"""Lines that repeat (target and drafter, ranks): the last one ends the phase."""
+
+
+def phases(marks: dict[str, int], log_events: Sequence[Event], clock: LogClock) -> list[Phase]:
+    """Phases between the launcher's marks (name -> ns) and the log's lines, in order.
+
+    Only lines before the first served request count: a later one belongs to no start-up.
+    """
+    found = dict(marks)
+    limit = marks.get(SERVED)
+    for event in log_events:
+        time_ns = clock.at(event.end_offset)
+        if time_ns is None or (limit is not None and time_ns > limit):
+            continue
+        if event.kind in LAST_COUNTS or event.kind not in found:
+            found[event.kind] = time_ns
+    stretches = []
+    for name, begin, end in STRETCHES:
+        if begin in found and end in found and found[begin] <= found[end]:
+            stretches.append(Phase(name, found[begin], found[end]))
+    return stretches
+
+
+def unexplained_s(total_s: float, found: Sequence[Phase]) -> float:
+    """Seconds of the start-up that no phase covers; phases do not overlap."""
+    return max(0.0, total_s - sum(p.seconds for p in found))

@@ -1,0 +1,279 @@
+"""The records of a bundle: what is written once by the harness and read back by judge and report.
+
+Times named `_ns` are CLOCK_MONOTONIC nanoseconds of the host, comparable within one boot;
+`wall` is UTC in ISO 8601. A value that was not obtained is None, never 0.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from harness.config.model import Profile, Stack
+from harness.words import Arm, Cache, LaunchStatus, Step, Warmup, Word
+
+SCHEMA_VERSION: Literal[1] = 1
+"""Bumped when a field changes meaning or goes; the reader refuses newer bundles."""
+
+
+class Record(BaseModel):
+    """A frozen record; an unknown field means a bundle of another harness."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PlannedLaunch(Record):
+    """One server process to be, in the order in which its lane runs it."""
+
+    ordinal: int
+    """Place in the session, from 1; the launches of a lane run in this order."""
+    id: str
+    """Name of the launch's folder, e.g. 007-candidate-mtp1-engine-cold."""
+    lane: int
+    arm: Arm
+    mode: str
+    warmup: Warmup
+    cache: Cache
+    pair: int
+    """Number of the pair within the cell, from 0; -1 for a burn-in launch."""
+    warm_from: str | None = None
+    """The cold launch whose caches a warm one starts with a copy of."""
+
+    @property
+    def burn_in(self) -> bool:
+        """Recorded, but never measured against anything."""
+        return self.pair < 0
+
+
+class Plan(Record):
+    """What a session will do, frozen before the first launch (plan.json)."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    session: str
+    profile: Profile
+    control: Stack
+    candidate: Stack
+    smoke: bool
+    seed: int
+    launches: tuple[PlannedLaunch, ...]
+    estimate_s: float
+    primary_metrics: tuple[str, ...]
+
+    def stack(self, arm: Arm) -> Stack:
+        """The stack of an arm."""
+        return self.control if arm is Arm.CONTROL else self.candidate
+
+
+class Origin(Record):
+    """The harness that measured: commit, cleanliness, and the packages that it ran with."""
+
+    version: str
+    commit: str | None
+    """40 hex digits, or None where the harness is no git checkout."""
+    dirty: bool | None
+    """True when files differed from the commit; None where git could not say."""
+    packages: dict[str, str]
+    """Installed version of every package in the harness's environment."""
+
+
+class HostFacts(Record):
+    """The machine, without anything that names it."""
+
+    system: str
+    processor: str
+    cores: int
+    memory_mib: int
+    gpus: tuple[str, ...]
+
+
+class Run(Record):
+    """Identity of a session (run.json)."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    session: str
+    started_wall: str
+    ended_wall: str | None = None
+    harness: Origin
+    host: HostFacts
+    selection: str
+    """The suites' selection (-k, -m) in the words of pytest; '' = everything."""
+    interrupted: str | None = None
+    """Why the session ended before its plan did, or None."""
+
+
+class Lock(Record):
+    """What an arm resolved to (locks/ARM.json)."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    arm: Arm
+    stack: str
+    engine_version: str
+    model: str
+    model_sha256: dict[str, str]
+    """SHA-256 per file of the model folder; empty for a hub name."""
+    known_answers: bool
+    """True when the model is a forged one and locks/ARM.truth.json holds its rule."""
+
+
+class Exit(Record):
+    """How a server's process ended."""
+
+    code: int | None
+    """Exit code, or None when a signal ended the process."""
+    signal: str | None
+    """Name of that signal, e.g. SIGKILL."""
+    asked: bool
+    """True when the harness stopped it, False when it died by itself."""
+    survivors_killed: int = 0
+    """Processes of the server that outlived it and had to be killed."""
+
+
+class LaunchRecord(Record):
+    """One launch as it happened (launches/ID/launch.json)."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    launch: PlannedLaunch
+    status: LaunchStatus
+    stage: str | None = None
+    """The stage that failed: process, health, model, first request, or a step of the course."""
+    reason: str | None = None
+    log_tail: str | None = None
+    """Last lines of the log, where the launch failed."""
+    argv: tuple[str, ...]
+    effective_argv: tuple[str, ...] | None = None
+    """As the kernel shows the process, or None where it was gone before it could be read."""
+    env: dict[str, str]
+    """Environment of the server, values of credentials removed."""
+    begin_ns: int
+    begin_wall: str
+    end_ns: int | None = None
+    exit: Exit | None = None
+    log_sha256: str | None = None
+    log_bytes: int | None = None
+
+
+class Mark(Record):
+    """One moment of a launch (timeline.jsonl)."""
+
+    mark: str
+    mono_ns: int
+    wall: str
+    source: str
+    """Who saw it: launcher, http, course."""
+    step: Step | None = None
+    context_tokens: int | None = None
+
+
+class Usage(Record):
+    """Token counts as the server reported them."""
+
+    prompt_tokens: int
+    completion_tokens: int
+
+
+class RequestRecord(Record):
+    """One request as the client saw it (requests.jsonl)."""
+
+    request: str
+    window: str
+    step: Step
+    context_tokens: int | None
+    pass_number: int
+    index: int
+    """Place within the pass: identity prompts are compared by it."""
+    prompt_sha256: str
+    prompt_tokens: int
+    asked_tokens: int
+    sampling: dict[str, int | float]
+    status: int | None
+    """HTTP status, or None when no response came."""
+    begin_ns: int
+    sent_ns: int | None
+    """The request's last byte was handed to the kernel."""
+    event_ns: tuple[int, ...]
+    """Arrival of each event that carried tokens."""
+    event_tokens: tuple[int, ...]
+    """Tokens that each of those events carried."""
+    end_ns: int
+    usage: Usage | None
+    finish_reason: str | None
+    error: str | None
+
+    @property
+    def complete(self) -> bool:
+        """Served in full: status 200, no error, every asked token, and counted so by the server."""
+        return (
+            self.status == 200
+            and self.error is None
+            and self.finish_reason == "length"
+            and self.usage is not None
+            and self.usage.completion_tokens == self.asked_tokens == sum(self.event_tokens)
+            and self.usage.prompt_tokens == self.prompt_tokens
+        )
+
+
+class OutputRecord(Record):
+    """What a request produced (outputs.jsonl)."""
+
+    request: str
+    token_ids: tuple[int, ...]
+    text: str
+    finish_reason: str | None
+    sha256: str
+    """Over token ids, text and finish reason; '' for an empty output."""
+    top_logprobs: tuple[dict[str, float], ...] | None = None
+    """Per output token, the natural logprobs of the best candidates, by their text."""
+
+
+class Window(Record):
+    """Requests between two scrapes (windows.jsonl)."""
+
+    window: str
+    step: Step
+    context_tokens: int | None
+    pass_number: int
+    begin_ns: int
+    end_ns: int
+    scrape_before: str | None
+    """File name below metrics/, or None when the scrape failed."""
+    scrape_after: str | None
+
+
+class CheckRecord(Record):
+    """Outcome of one check of the suites (checks.jsonl)."""
+
+    name: str
+    """The check without its launch, so that arms can be compared: test_startup.py::test_served."""
+    context_tokens: int | None
+    outcome: Literal["passed", "failed", "skipped"]
+    message: str
+
+
+class Row(Record):
+    """One line of the verdict."""
+
+    name: str
+    mode: str | None = None
+    warmup: Warmup | None = None
+    cache: str | None = None
+    """The proven state of the caches; a launch that was to be warm and recompiled is not called warm."""
+    context_tokens: int | None = None
+    control: str | None = None
+    candidate: str | None = None
+    unit: str = ""
+    word: Word
+    reason: str
+    sources: tuple[str, ...] = ()
+    """Files of the bundle, with line or field, that the figures come from."""
+
+
+class Verdict(Record):
+    """The judge's answer (verdict.json)."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    session: str
+    verdict: Word
+    exit_code: int
+    evidence_root_sha256: str
+    rows: tuple[Row, ...]

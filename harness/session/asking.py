@@ -1,0 +1,199 @@
+"""Send requests to one server and record everything about them in the launch's folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import requests
+
+from harness.client.completions import Answer, Ask, complete
+from harness.client.prompts import PromptKey, prompt_ids, prompt_sha256
+from harness.evidence.bundle import LaunchDir, append_record
+from harness.observe import prometheus
+from harness.records import OutputRecord, RequestRecord, Usage, Window
+from harness.words import Step
+
+SETTLE_TRIES = 40
+SETTLE_S = 0.05
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One request of a pass, before its prompt is made."""
+
+    prompt_tokens: int
+    output_tokens: int
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int | None = None
+    logprobs: int | None = None
+    prompt_pass: int | None = None
+    """Take the prompt of this pass instead of the current one's: identity repeats its prompts."""
+
+
+class Asker:
+    """The client of one launch. Windows are chained: one scrape ends a window and begins the next."""
+
+    def __init__(
+        self, folder: LaunchDir, base_url: str, model: str, *, seed: int, ids_below: int, deadline_s: float
+    ) -> None:
+        self._folder = folder
+        self._base_url = base_url
+        self._model = model
+        self._seed = seed
+        self._ids_below = ids_below
+        self._deadline_s = deadline_s
+        self._requests = 0
+        self._scrapes = 0
+        self._last_scrape: str | None = None
+        folder.metrics_dir.mkdir(exist_ok=True)
+
+    def ask(
+        self, step: Step, wanted: Sequence[Wanted], *, context_tokens: int | None, pass_number: int, concurrent: int = 1
+    ) -> list[tuple[RequestRecord, OutputRecord]]:
+        """One pass: the requests in order, at most `concurrent` at a time, recorded as one window."""
+        before = self._last_scrape or self._scrape(expected_requests=None)
+        window = f"{step}/{context_tokens or 0}/{pass_number}"
+        begin = time.monotonic_ns()
+        prepared = [self._prepare(step, w, context_tokens, pass_number, i) for i, w in enumerate(wanted)]
+        with ThreadPoolExecutor(max_workers=concurrent) as pool:
+            answers = list(pool.map(self._send, prepared))
+        end = time.monotonic_ns()
+
+        recorded = []
+        for index, ((request, ask), answer) in enumerate(zip(prepared, answers, strict=True)):
+            place = _Place(request, window, step, context_tokens, pass_number, index)
+            row, output = place.request_record(ask, answer), _output_record(request, answer)
+            append_record(self._folder.requests_file, row)
+            append_record(self._folder.outputs_file, output)
+            recorded.append((row, output))
+        served = sum(1 for row, _ in recorded if row.status == requests.codes.ok)
+        after = self._scrape(expected_requests=(before, served))
+        append_record(
+            self._folder.windows_file,
+            Window(
+                window=window,
+                step=step,
+                context_tokens=context_tokens,
+                pass_number=pass_number,
+                begin_ns=begin,
+                end_ns=end,
+                scrape_before=before,
+                scrape_after=after,
+            ),
+        )
+        self._last_scrape = after
+        return recorded
+
+    def _prepare(
+        self, step: Step, wanted: Wanted, context_tokens: int | None, pass_number: int, index: int
+    ) -> tuple[str, Ask]:
+        self._requests += 1
+        request = f"{self._requests:04d}"
+        prompt_pass = pass_number if wanted.prompt_pass is None else wanted.prompt_pass
+        key = PromptKey(self._seed, step, context_tokens or 0, prompt_pass, index)
+        ask = Ask(
+            model=self._model,
+            prompt_ids=prompt_ids(key, wanted.prompt_tokens, self._ids_below),
+            output_tokens=wanted.output_tokens,
+            cache_salt=f"{self._folder.id}/{request}",
+            temperature=wanted.temperature,
+            top_p=wanted.top_p,
+            seed=wanted.seed,
+            logprobs=wanted.logprobs,
+        )
+        return request, ask
+
+    def _send(self, prepared: tuple[str, Ask]) -> Answer:
+        with requests.Session() as session:
+            session.trust_env = False  # a proxy of the user's must not stand between us and the server
+            return complete(session, self._base_url, prepared[1], deadline_s=self._deadline_s)
+
+    def _scrape(self, expected_requests: tuple[str | None, int] | None) -> str | None:
+        """Scrape until the counters have settled; the raw text is kept. None when it failed.
+
+        A server counts a request a moment after its last token was sent. Settled means that nothing
+        runs and that the requests of this window are counted; after two seconds the scrape is taken
+        as it is, and the judge sees the mismatch.
+        """
+        baseline = None
+        if expected_requests is not None and expected_requests[0] is not None:
+            baseline = self._read(expected_requests[0])
+        text: str | None = None
+        for _ in range(SETTLE_TRIES):
+            try:
+                response = requests.get(f"{self._base_url}/metrics", timeout=10)
+                response.raise_for_status()
+                text = response.text
+                scrape = prometheus.parse(text)
+            except (requests.RequestException, ValueError):
+                return None
+            difference = prometheus.delta(baseline, scrape)
+            counted = difference is None or (difference.get("requests") or 0) >= (expected_requests or (None, 0))[1]
+            if not scrape.running and counted:
+                break
+            time.sleep(SETTLE_S)
+        self._scrapes += 1
+        name = f"{self._scrapes:03d}.prom"
+        (self._folder.metrics_dir / name).write_text(text or "", "utf-8")
+        return name
+
+    def _read(self, name: str) -> prometheus.Scrape:
+        return prometheus.parse((self._folder.metrics_dir / name).read_text("utf-8"))
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where in the course a request stands."""
+
+    request: str
+    window: str
+    step: Step
+    context_tokens: int | None
+    pass_number: int
+    index: int
+
+    def request_record(self, ask: Ask, answer: Answer) -> RequestRecord:
+        usage = None
+        if answer.prompt_tokens is not None and answer.completion_tokens is not None:
+            usage = Usage(prompt_tokens=answer.prompt_tokens, completion_tokens=answer.completion_tokens)
+        return RequestRecord(
+            **vars(self),
+            prompt_sha256=prompt_sha256(ask.prompt_ids),
+            prompt_tokens=len(ask.prompt_ids),
+            asked_tokens=ask.output_tokens,
+            sampling=ask.sampling(),
+            status=answer.status,
+            begin_ns=answer.begin_ns,
+            sent_ns=answer.sent_ns,
+            event_ns=answer.event_ns,
+            event_tokens=answer.event_tokens,
+            end_ns=answer.end_ns,
+            usage=usage,
+            finish_reason=answer.finish_reason,
+            error=answer.error,
+        )
+
+
+def _output_record(request: str, answer: Answer) -> OutputRecord:
+    return OutputRecord(
+        request=request,
+        token_ids=answer.token_ids,
+        text=answer.text,
+        finish_reason=answer.finish_reason,
+        sha256=output_sha256(answer.token_ids, answer.text, answer.finish_reason),
+        top_logprobs=answer.top_logprobs or None,
+    )
+
+
+def output_sha256(token_ids: Sequence[int], text: str, finish_reason: str | None) -> str:
+    """Hash of one output; '' for an empty one, because equal hashes of nothing prove nothing."""
+    if not token_ids and not text:
+        return ""
+    content = json.dumps([list(token_ids), text, finish_reason], separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(content.encode()).hexdigest()

@@ -1,0 +1,103 @@
+"""Run the launches of a session's lanes: one at a time per lane, in the plan's order, none lost."""
+
+from __future__ import annotations
+
+from filelock import FileLock
+
+from harness.errors import SetupFailure
+from harness.evidence.bundle import Bundle
+from harness.forge.truth import load_rule_file
+from harness.launch.caches import LaneCaches
+from harness.launch.launcher import Launcher, LaunchFailed
+from harness.launch.locks import lane_lock
+from harness.paths import work_root
+from harness.records import Plan, PlannedLaunch
+from harness.session.live import LiveLaunch
+from harness.words import Arm, LaunchStatus
+
+LOCK_WAIT_S = 5.0
+
+
+class AlreadyFailed(Exception):  # noqa: N818  # reads as what happened
+    """This launch has failed before; the reason was reported then."""
+
+
+class Conductor:
+    """Starts and stops the launches of one process (with xdist: of one worker)."""
+
+    def __init__(self, bundle: Bundle, launcher: Launcher) -> None:
+        self.bundle = bundle
+        self.plan: Plan = bundle.plan()
+        self._launcher = launcher
+        self._live: LiveLaunch | None = None
+        self._failed: dict[str, str] = {}
+        self._started: set[str] = set()
+        self._locks: dict[int, list[FileLock]] = {}
+        self._models = {arm: bundle.lock(arm).model for arm in Arm}
+        self._ids_below = _ids_below(bundle)
+
+    def enter(self, launch: PlannedLaunch) -> LiveLaunch:
+        """The running server of this launch, started now if it is not running yet.
+
+        Raises:
+            LaunchFailed: it did not come up, or it has died since.
+            SetupFailure: it could not even be started.
+            AlreadyFailed: one of these was raised for it before.
+        """
+        if launch.id in self._failed:
+            raise AlreadyFailed(self._failed[launch.id])
+        if self._live is not None and self._live.launch.id == launch.id:
+            if how := self._live.died():
+                raise self._fail(launch, LaunchFailed("after ready", f"the server ended by itself ({how})"))
+            return self._live
+        if launch.id in self._started:
+            # The order of the checks was broken: starting it again would measure another server.
+            raise SetupFailure(f"launch {launch.id} was left already and must not start twice; keep the plan's order")
+        self.leave()
+        self._hold_lane(launch.lane)
+        self._started.add(launch.id)
+        live = LiveLaunch(self.plan, launch, self.bundle, self._caches(launch.lane), self._models[launch.arm])
+        self._live = live
+        try:
+            live.start(self._launcher, self._ids_below)
+        except (LaunchFailed, SetupFailure) as e:
+            raise self._fail(launch, e) from None
+        return live
+
+    def leave(self, status: LaunchStatus = LaunchStatus.COMPLETED, reason: str | None = None) -> None:
+        """Stop the running launch, if there is one."""
+        if self._live is not None:
+            self._live.stop(status, reason=reason)
+            self._live = None
+
+    def close(self, interrupted: str | None) -> None:
+        """Stop what runs, give the lanes free and remove their caches."""
+        if interrupted:
+            self.leave(LaunchStatus.INTERRUPTED, interrupted)
+        self.leave()
+        for lane, locks in self._locks.items():
+            self._caches(lane).remove()
+            for lock in locks:
+                lock.release()
+        self._locks.clear()
+
+    def _fail(self, launch: PlannedLaunch, error: LaunchFailed | SetupFailure) -> LaunchFailed | SetupFailure:
+        self._failed[launch.id] = str(error)
+        if self._live is not None and isinstance(error, LaunchFailed):
+            self._live.stop(LaunchStatus.FAILED, stage=error.stage, reason=error.reason)
+        self._live = None
+        return error
+
+    def _hold_lane(self, lane: int) -> None:
+        if lane not in self._locks:
+            self._locks[lane] = lane_lock((f"{self.plan.session}/lane-{lane}",), LOCK_WAIT_S)
+
+    def _caches(self, lane: int) -> LaneCaches:
+        return LaneCaches(work_root() / "caches" / self.plan.session / f"lane-{lane}")
+
+
+def _ids_below(bundle: Bundle) -> int | None:
+    """Bound of the prompt ids that both arms' forged models know; None where no model is forged."""
+    files = [bundle.truth_file(arm) for arm in Arm]
+    sizes = [len(load_rule_file(file).successor) for file in files if file.is_file()]
+    return min(sizes, default=None)

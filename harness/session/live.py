@@ -1,0 +1,282 @@
+"""One launch while it runs: started, brought to readiness, asked, stopped, and recorded throughout."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.config.model import Context
+from harness.errors import SetupFailure
+from harness.evidence.bundle import Bundle, append_record, write_json, write_record
+from harness.launch.caches import LaneCaches, listing
+from harness.launch.environment import redacted, server_environment
+from harness.launch.launcher import Launcher, LaunchFailed, Server, ServerSpec
+from harness.launch.logpipe import tail
+from harness.launch.ports import free_port
+from harness.launch.readiness import FirstRequestServed, Healthy, ModelNamed, wait_until_ready
+from harness.observe.sampler import HostSampler
+from harness.records import LaunchRecord, Mark, OutputRecord, Plan, PlannedLaunch, RequestRecord
+from harness.session.asking import Asker, Wanted
+from harness.session.compose import engine_command, environment_layers, server_argv
+from harness.words import Cache, LaunchStatus, Step, Warmup
+
+DEFAULT_IDS_BELOW = 1000
+"""Prompt ids of models that are not forged: every vocabulary holds these, and none is special-only."""
+
+Recorded = list[tuple[RequestRecord, OutputRecord]]
+
+
+class LiveLaunch:
+    """A running server and everything that may be asked of it; what suites get as `server`."""
+
+    def __init__(self, plan: Plan, launch: PlannedLaunch, bundle: Bundle, caches: LaneCaches, model: str) -> None:
+        self.plan = plan
+        self.launch = launch
+        self.folder = bundle.launch(launch.id)
+        self._caches = caches
+        self._model = model
+        self._work = Path(tempfile.mkdtemp(prefix="qualify-"))
+        self._server: Server | None = None
+        self._asker: Asker | None = None
+        self._sampler: HostSampler | None = None
+        self._cache_listings: dict[str, dict[str, int]] = {}
+        self._record: LaunchRecord | None = None
+
+    @property
+    def base_url(self) -> str:
+        """Root of the server's HTTP interface."""
+        assert self._server is not None
+        return self._server.base_url
+
+    def resident_mib(self) -> int:
+        """Resident memory of the server's processes now, in MiB."""
+        return sum(self._server.resident_bytes().values()) >> 20 if self._server is not None else 0
+
+    # -- start and stop ---------------------------------------------------------------------------
+
+    def start(self, launcher: Launcher, ids_below: int | None) -> None:
+        """Start the server and take it through readiness and, if planned, the priming ladder.
+
+        Raises:
+            LaunchFailed: it did not come up; the launch is stopped and recorded.
+            SetupFailure: the environment could not even start it.
+        """
+        profile = self.plan.profile
+        self.folder.root.mkdir(parents=True)
+        port = free_port()
+        argv = server_argv(self.plan, self.launch, self._model, port)
+        env = self._environment()
+        self._record = LaunchRecord(
+            launch=self.launch,
+            status=LaunchStatus.INTERRUPTED,  # until it has ended in another way
+            argv=tuple(argv),
+            env=redacted(env),
+            begin_ns=time.monotonic_ns(),
+            begin_wall=_wall(),
+        )
+        self._save()
+        try:
+            self._caches.prepare(self.launch.cache, self.launch.warm_from)
+            self._cache_listings["start"] = listing(self._caches.live)
+            self.mark("process started", "launcher")
+            self._server = launcher.start(
+                ServerSpec(
+                    launch=self.launch.id,
+                    argv=argv,
+                    env=env,
+                    port=port,
+                    log_file=self.folder.log_file,
+                    log_times_file=self.folder.log_times_file,
+                    work_dir=self._work,
+                )
+            )
+            self._sampler = HostSampler(self._server.resident_bytes, self.folder.host_samples_file)
+            self._sampler.start()
+            self._asker = Asker(
+                self.folder,
+                self._server.base_url,
+                profile.model.served_name,
+                seed=self.plan.seed,
+                ids_below=profile.course.prompt_ids_below or ids_below or DEFAULT_IDS_BELOW,
+                deadline_s=profile.timeouts.request_s,
+            )
+            self._become_ready()
+            if self.launch.warmup is Warmup.PRIMED:
+                self._prime()
+        except (LaunchFailed, SetupFailure) as e:
+            stage, reason = (e.stage, e.reason) if isinstance(e, LaunchFailed) else ("caches", str(e))
+            self.stop(LaunchStatus.FAILED, stage=stage, reason=reason)
+            raise
+
+    def stop(self, status: LaunchStatus, *, stage: str | None = None, reason: str | None = None) -> None:
+        """Stop the server, whatever state it is in, and complete the record. Safe to call twice."""
+        if self._record is None or self._record.end_ns is not None:
+            return
+        if self._server is not None and status is LaunchStatus.COMPLETED and (died := self._server.ended()):
+            how = died.signal or f"exit code {died.code}"
+            status, stage, reason = LaunchStatus.FAILED, "after ready", f"the server ended by itself ({how})"
+        changes: dict[str, object] = {"status": status, "stage": stage, "reason": reason}
+        if self._server is not None:
+            changes["effective_argv"] = self._server.effective_argv() or self._record.effective_argv
+            self.mark("stop asked", "launcher")
+            changes["exit"] = self._server.stop(self.plan.profile.timeouts.stop_s)
+            self.mark("stopped", "launcher")
+            changes["log_sha256"], changes["log_bytes"] = self._server.log_digest()
+        if self._sampler is not None:
+            self._sampler.finish()
+        if self._caches.live.is_dir():
+            self._cache_listings["end"] = listing(self._caches.live)
+            if status is LaunchStatus.COMPLETED and self.launch.cache is Cache.COLD and not self.launch.burn_in:
+                self._caches.keep(self.launch.id)
+        write_json(self.folder.caches_file, self._cache_listings)
+        if status is LaunchStatus.FAILED:
+            changes["log_tail"] = tail(self.folder.log_file)
+        changes["end_ns"] = time.monotonic_ns()
+        self._record = self._record.model_copy(update=changes)
+        self._save()
+        shutil.rmtree(self._work, ignore_errors=True)
+
+    def died(self) -> str | None:
+        """How the server ended by itself, or None while it runs."""
+        exit_ = self._server.ended() if self._server is not None else None
+        return None if exit_ is None else exit_.signal or f"exit code {exit_.code}"
+
+    # -- the course -------------------------------------------------------------------------------
+
+    def first_prompt(self, context: Context) -> Recorded:
+        """The first prompt of this length that the server ever sees."""
+        wanted = Wanted(context.prompt_tokens, self.plan.profile.course.first_prompt_output_tokens)
+        return self.ask(Step.FIRST_PROMPT, [wanted], context_tokens=context.prompt_tokens)
+
+    def prefill(self, context: Context) -> Recorded:
+        """Prefill passes: one prompt, one output token, each with a prompt of its own."""
+        return [
+            recorded
+            for number in range(context.prefill_passes)
+            for recorded in self.ask(
+                Step.PREFILL,
+                [Wanted(context.prompt_tokens, 1)],
+                context_tokens=context.prompt_tokens,
+                pass_number=number,
+            )
+        ]
+
+    def decode(self, context: Context) -> Recorded:
+        """Decode passes: a prompt of the context's length, then a fixed number of output tokens."""
+        wanted = Wanted(context.prompt_tokens, self.plan.profile.course.decode_output_tokens)
+        return [
+            recorded
+            for number in range(context.decode_passes)
+            for recorded in self.ask(Step.DECODE, [wanted], context_tokens=context.prompt_tokens, pass_number=number)
+        ]
+
+    def identity(self) -> Recorded:
+        """Two passes over the same prompts, one request at a time, with the two best logprobs."""
+        course = self.plan.profile.course
+        wanted = Wanted(
+            course.identity_prompt_tokens,
+            course.identity_output_tokens,
+            logprobs=course.identity_logprobs or None,
+            prompt_pass=0,
+        )
+        return [
+            recorded
+            for number in range(2)
+            for recorded in self.ask(Step.IDENTITY, [wanted] * course.identity_prompts, pass_number=number)
+        ]
+
+    def ask(
+        self,
+        step: Step,
+        wanted: list[Wanted],
+        *,
+        context_tokens: int | None = None,
+        pass_number: int = 0,
+        concurrent: int = 1,
+    ) -> Recorded:
+        """Send requests as part of a step of the course, between two marks of the timeline."""
+        assert self._asker is not None
+        with self._step(step, context_tokens):
+            return self._asker.ask(
+                step, wanted, context_tokens=context_tokens, pass_number=pass_number, concurrent=concurrent
+            )
+
+    def mark(self, name: str, source: str, *, step: Step | None = None, context_tokens: int | None = None) -> None:
+        """Put a moment on the launch's timeline."""
+        append_record(
+            self.folder.timeline_file,
+            Mark(
+                mark=name,
+                mono_ns=time.monotonic_ns(),
+                wall=_wall(),
+                source=source,
+                step=step,
+                context_tokens=context_tokens,
+            ),
+        )
+
+    # -- parts ------------------------------------------------------------------------------------
+
+    def _become_ready(self) -> None:
+        assert self._server is not None
+        timeouts = self.plan.profile.timeouts
+        stages = (
+            Healthy(timeouts.health_s),
+            ModelNamed(self.plan.profile.model.served_name, timeouts.model_named_s),
+            FirstRequestServed(self._serve_first, timeouts.first_request_s),
+        )
+        wait_until_ready(self._server, stages, lambda name: self.mark(name, "http"))
+        self._cache_listings["ready"] = listing(self._caches.live)
+        assert self._record is not None
+        self._record = self._record.model_copy(update={"effective_argv": self._server.effective_argv()})
+
+    def _serve_first(self) -> str | None:
+        [(request, _)] = self.ask(Step.READINESS, [Wanted(16, 8)])
+        if request.complete:
+            return None
+        return request.error or (
+            f"asked for {request.asked_tokens} tokens, got {sum(request.event_tokens)} "
+            f"(usage {request.usage}, finish reason {request.finish_reason})"
+        )
+
+    def _prime(self) -> None:
+        for number, rung in enumerate(self.plan.profile.course.ladder):
+            wanted = Wanted(rung.prompt_tokens, rung.output_tokens, rung.temperature, rung.top_p, rung.seed)
+            answers = self.ask(Step.LADDER, [wanted] * rung.concurrent, pass_number=number, concurrent=rung.concurrent)
+            for request, _ in answers:
+                if not request.complete:
+                    death = f"; the server ended ({self.died()})" if self.died() else ""
+                    raise LaunchFailed("ladder", f"rung {number}: {request.error or 'not served in full'}{death}")
+
+    def _environment(self) -> dict[str, str]:
+        plan = self.plan
+        home = self._work / "home"
+        home.mkdir()
+        return server_environment(
+            engine=engine_command(plan.profile)[0],
+            home=home,
+            temporary=self._work,
+            caches=self._caches.live,
+            layers=environment_layers(plan.profile, plan.stack(self.launch.arm), self.launch),
+        )
+
+    @contextlib.contextmanager
+    def _step(self, step: Step, context_tokens: int | None) -> Iterator[None]:
+        self.mark("step begins", "course", step=step, context_tokens=context_tokens)
+        try:
+            yield
+        finally:
+            self.mark("step ends", "course", step=step, context_tokens=context_tokens)
+
+    def _save(self) -> None:
+        assert self._record is not None
+        write_record(self.folder.record_file, self._record)
+
+
+def _wall() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,138 @@
+"""Open a session: check that it can run, resolve both arms, freeze the plan into a new bundle."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.config.model import Profile, Stack
+from harness.errors import SetupFailure
+from harness.evidence.bundle import Bundle, write_atomically, write_record
+from harness.evidence.origin import host_facts, origin
+from harness.forge.truth import load_rule
+from harness.launch.process import ProcessLauncher
+from harness.paths import results_root, work_root
+from harness.records import Lock, Plan, Run
+from harness.session.compose import engine_command, model_of
+from harness.session.host import gpus
+from harness.session.plan import make_plan
+from harness.words import Arm
+
+HASHED_BELOW_BYTES = 1 << 30
+"""Larger weight files are named by their size: hashing them takes longer than loading them."""
+
+VERSION_PROGRAM = "import importlib.metadata as m; print(m.version('vllm'))"
+
+
+def new_session_name(profile: str) -> str:
+    """A name that sorts by time and that no other session has."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{profile}-{secrets.token_hex(3)}"
+
+
+def open_session(
+    profile: Profile, control: Stack, candidate: Stack, *, smoke: bool = False, selection: str = ""
+) -> tuple[Bundle, list[str]]:
+    """A bundle with everything that is known before the first launch, and what was cleaned up first.
+
+    Raises:
+        SetupFailure: this host cannot run the session.
+        ConfigError: the stacks do not fit the profile.
+    """
+    notes = launcher().clean_up()
+    engine_version = _check_engine(profile)
+    session = new_session_name(profile.name)
+    plan = make_plan(session, profile, control, candidate, smoke=smoke)
+    locks = [_lock(plan, arm, engine_version) for arm in Arm]
+
+    bundle = Bundle(results_root() / session)
+    bundle.root.mkdir(parents=True)
+    for lock in locks:
+        write_record(bundle.lock_file(lock.arm), lock)
+        if lock.known_answers:
+            write_atomically(bundle.truth_file(lock.arm), (Path(lock.model) / "truth.json").read_bytes())
+    write_record(bundle.plan_file, plan)
+    write_record(
+        bundle.run_file,
+        Run(
+            session=session,
+            started_wall=datetime.now(UTC).isoformat(timespec="seconds"),
+            harness=origin(),
+            host=host_facts(tuple(f"{g.name}, {g.memory_mib} MiB" for g in gpus())),
+            selection=selection,
+        ),
+    )
+    _point_latest_to(bundle.root)
+    return bundle, notes
+
+
+def launcher() -> ProcessLauncher:
+    """The launcher of this host's processes, with its state below the results."""
+    return ProcessLauncher(work_root() / "running")
+
+
+def _check_engine(profile: Profile) -> str:
+    if profile.launcher != "process":
+        raise SetupFailure(
+            f'profile {profile.name}: launcher = "{profile.launcher}" is not available in this version of the '
+            "harness; `qualify plan` shows what it would do"
+        )
+    executable = engine_command(profile)[0]
+    if shutil.which(executable) is None:
+        raise SetupFailure(f"engine {executable} is not installed; run `make setup`, or set engine.command")
+    version = engine_version(Path(executable))
+    if profile.engine.version and profile.engine.version != version.partition("+")[0]:
+        raise SetupFailure(
+            f"engine {executable} is vLLM {version}, the profile expects {profile.engine.version}; "
+            "run `make setup`, or set engine.version"
+        )
+    return version
+
+
+def engine_version(executable: Path) -> str:
+    """Version of the vLLM beside which the executable is installed, 'unknown' where it does not say."""
+    python = executable.parent / "python"
+    if not python.exists():
+        return "unknown"
+    done = subprocess.run([str(python), "-c", VERSION_PROGRAM], capture_output=True, text=True, timeout=60, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def _lock(plan: Plan, arm: Arm, engine: str) -> Lock:
+    stack = plan.stack(arm)
+    model = model_of(plan.profile, stack, work_root() / "models")
+    folder = Path(model)
+    return Lock(
+        arm=arm,
+        stack=stack.name,
+        engine_version=engine,
+        model=model,
+        model_sha256=_model_hashes(folder) if folder.is_dir() else {},
+        known_answers=load_rule(folder) is not None,
+    )
+
+
+def _model_hashes(folder: Path) -> dict[str, str]:
+    import hashlib  # noqa: PLC0415
+
+    hashes = {}
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        size = path.stat().st_size
+        if size > HASHED_BELOW_BYTES:
+            hashes[path.relative_to(folder).as_posix()] = f"not hashed, {size} bytes"
+            continue
+        with path.open("rb") as stream:
+            hashes[path.relative_to(folder).as_posix()] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return hashes
+
+
+def _point_latest_to(bundle: Path) -> None:
+    """`results/latest`, replaced in one step, so that it always points somewhere."""
+    link = bundle.parent / "latest"
+    temporary = bundle.parent / f".latest.{os.getpid()}"
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(bundle.name)
+    temporary.replace(link)

@@ -1,0 +1,102 @@
+"""From a profile and two stacks to an ordered list of launches.
+
+The order inside a lane: burn-in, then per mode the cold launches (whose caches the warm ones copy),
+then the warm pairs, the two launches of a pair side by side. Pairs come in blocks of two, AB BA or
+BA AB by a seeded coin, so that a steady drift of the host cancels (DESIGN 6).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator
+
+from harness.config.model import Profile, Stack
+from harness.records import Plan, PlannedLaunch
+from harness.words import Arm, Cache, Warmup
+
+AB = (Arm.CONTROL, Arm.CANDIDATE)
+BA = (Arm.CANDIDATE, Arm.CONTROL)
+
+
+def make_plan(session: str, profile: Profile, control: Stack, candidate: Stack, *, smoke: bool = False) -> Plan:
+    """The plan of a session. The same profile and seed give the same launches in the same order."""
+    launches = tuple(_numbered(profile))
+    estimate = profile.estimate
+    starts = sum(estimate.start_cold_s if x.cache is Cache.COLD else estimate.start_warm_s for x in launches)
+    lanes = len({x.lane for x in launches})
+    return Plan(
+        session=session,
+        profile=profile,
+        control=control,
+        candidate=candidate,
+        smoke=smoke,
+        seed=profile.plan.seed,
+        launches=launches,
+        estimate_s=(starts + estimate.course_s * len(launches)) / lanes,
+        primary_metrics=_primary_metrics(profile),
+    )
+
+
+def _primary_metrics(profile: Profile) -> tuple[str, ...]:
+    """Fixed here, before anything is measured: later choices cannot favour a result."""
+    metrics = [f"prefill {c.prompt_tokens}" for c in profile.course.contexts]
+    metrics += [f"decode {c.prompt_tokens}" for c in profile.course.contexts]
+    return (*metrics, "warm start")
+
+
+def _numbered(profile: Profile) -> Iterator[PlannedLaunch]:
+    lanes = min(profile.host.lanes, len(profile.plan.modes))
+    ordinal = 0
+    for lane in range(lanes):
+        cold_of: dict[tuple[Arm, str], str] = {}
+        for arm, mode, warmup, cache, pair in _lane(profile, lane, lanes):
+            ordinal += 1
+            kind = "burn-in" if pair < 0 else f"{warmup}-{cache}"
+            launch_id = f"{ordinal:03d}-{arm}-{mode}-{kind}"
+            if cache is Cache.COLD and pair >= 0:
+                cold_of.setdefault((arm, mode), launch_id)
+            yield PlannedLaunch(
+                ordinal=ordinal,
+                id=launch_id,
+                lane=lane,
+                arm=arm,
+                mode=mode,
+                warmup=warmup,
+                cache=cache,
+                pair=pair,
+                warm_from=cold_of.get((arm, mode)) if cache is Cache.WARM else None,
+            )
+
+
+def _lane(profile: Profile, lane: int, lanes: int) -> Iterator[tuple[Arm, str, Warmup, Cache, int]]:
+    """Launches of one lane. A mode stays in one lane, and so does every pair and its caches."""
+    plan = profile.plan
+    modes = plan.modes[lane::lanes]
+    for number in range(plan.burn_in):
+        yield AB[number % 2], modes[0], plan.warmups[0], Cache.COLD, -1
+    for mode in modes:
+        for warmup in _cold_warmups(profile):
+            # Also where only warm cells are judged: a warm cache is one that a cold launch left.
+            for arm in _pair_order(plan.seed, f"{mode}/{warmup}/cold", 0):
+                yield arm, mode, warmup, Cache.COLD, 0
+        if Cache.WARM in plan.caches:
+            for pair in range(plan.pairs):
+                for warmup in plan.warmups:
+                    for arm in _pair_order(plan.seed, f"{mode}/{warmup}", pair):
+                        yield arm, mode, warmup, Cache.WARM, pair
+
+
+def _cold_warmups(profile: Profile) -> tuple[Warmup, ...]:
+    """Cold starts are dear: one warm-up state each, unless cold is all that was asked for."""
+    warmups = profile.plan.warmups
+    if Cache.WARM not in profile.plan.caches:
+        return warmups
+    return (Warmup.ENGINE,) if Warmup.ENGINE in warmups else warmups[:1]
+
+
+def _pair_order(seed: int, cell: str, pair: int) -> tuple[Arm, Arm]:
+    block, second = divmod(pair, 2)
+    digest = hashlib.sha256(f"order/1/{seed}/{cell}/{block}".encode()).digest()
+    first = AB if random.Random(digest).random() < 0.5 else BA  # noqa: S311  # a coin, not a secret
+    return first if not second else (first[1], first[0])

@@ -1,0 +1,228 @@
+"""The pytest plugin: a plan's launches become parameters, and its order becomes the order of the checks.
+
+    pytest suites/ --qualify-profile cpu-forged -k first_prompt
+
+`qualify run` starts pytest with the same options. Without them the plugin does nothing, so it is
+harmless in any other pytest run of the same environment.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:  # a pytest run of somebody else must not pay for these
+    from harness.config.model import Context
+    from harness.records import PlannedLaunch
+    from harness.session.conductor import Conductor
+    from harness.session.live import LiveLaunch
+
+CONDUCTOR: pytest.StashKey[Conductor] = pytest.StashKey()
+BUNDLE: pytest.StashKey[Path] = pytest.StashKey()
+OWNER: pytest.StashKey[bool] = pytest.StashKey()
+SUMMARY: pytest.StashKey[list[str]] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of a session; each has its twin in `qualify run`."""
+    group = parser.getgroup("qualify", "qualification of a vLLM server")
+    group.addoption("--qualify-profile", metavar="NAME", help="profile in profiles/, or a path")
+    group.addoption("--qualify-control", metavar="STACK", default="", help="stack of the control")
+    group.addoption("--qualify-candidate", metavar="STACK", default="", help="stack of the candidate")
+    group.addoption("--qualify-smoke", action="store_true", help="the smallest honest subset")
+    group.addoption("--qualify-set", metavar="KEY=VALUE", action="append", default=[], help="change a profile's value")
+    group.addoption("--qualify-bundle", metavar="DIR", help="use a bundle that is open already")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Open the session, or join the one that the controller of xdist or `qualify run` opened."""
+    worker: dict[str, Any] | None = getattr(config, "workerinput", None)
+    folder = worker.get("qualify_bundle") if worker else config.getoption("qualify_bundle")
+    profile = config.getoption("qualify_profile")
+    if not folder and not profile:
+        return
+
+    from harness.errors import QualifyError  # noqa: PLC0415
+    from harness.evidence.bundle import Bundle  # noqa: PLC0415
+    from harness.session.conductor import Conductor  # noqa: PLC0415
+    from harness.session.opening import launcher  # noqa: PLC0415
+
+    try:
+        bundle = Bundle(Path(folder)) if folder else _open(config, profile)
+        config.stash[CONDUCTOR] = Conductor(bundle, launcher())
+    except QualifyError as e:
+        raise pytest.UsageError(str(e)) from None
+    config.stash[BUNDLE] = bundle.root
+    config.stash[OWNER] = worker is None
+    if worker is None:
+        config.option.xmlpath = str(bundle.root / "junit.xml")
+    # A service manager stops us with SIGTERM: servers must be stopped then as after Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def _open(config: pytest.Config, profile_name: str) -> Any:
+    import os  # noqa: PLC0415
+
+    from harness.config.load import load_profile, load_stack  # noqa: PLC0415
+    from harness.config.options import from_arguments, from_environment  # noqa: PLC0415
+    from harness.session.opening import open_session  # noqa: PLC0415
+
+    overrides = [*from_environment(os.environ), *from_arguments({}, config.getoption("qualify_set"))]
+    smoke = config.getoption("qualify_smoke")
+    profile = load_profile(profile_name, smoke=smoke, overrides=overrides).model
+    control = load_stack(config.getoption("qualify_control") or profile.control).model
+    candidate = load_stack(config.getoption("qualify_candidate") or profile.candidate).model
+    selection = " ".join(
+        f"-{letter} {value!r}"
+        for letter in ("k", "m")
+        if (value := config.getoption({"k": "keyword", "m": "markexpr"}[letter]))
+    )
+    return open_session(profile, control, candidate, smoke=smoke, selection=selection)[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of xdist which bundle it works for."""
+    if BUNDLE in node.config.stash:
+        node.workerinput["qualify_bundle"] = str(node.config.stash[BUNDLE])
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """`launch` (and so `server`) runs over the plan's launches, `context` over its contexts."""
+    conductor = metafunc.config.stash.get(CONDUCTOR, None)
+    if "launch" in metafunc.fixturenames:
+        if conductor is None:
+            raise pytest.UsageError("these checks need a server: give --qualify-profile NAME, or use `qualify run`")
+        launches = conductor.plan.launches
+        metafunc.parametrize("launch", launches, ids=[x.id for x in launches], scope="session")
+    if "context" in metafunc.fixturenames and conductor is not None:
+        contexts = conductor.plan.profile.course.contexts
+        metafunc.parametrize("context", contexts, ids=[str(c.prompt_tokens) for c in contexts])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the checks into the plan's order, and every lane into a group of its own."""
+    if CONDUCTOR not in config.stash:
+        return
+    from harness.words import Step  # noqa: PLC0415
+
+    steps = list(Step)
+
+    def place(item: pytest.Item) -> tuple[int, int, int, int]:
+        launch, context = _launch_of(item), _params(item).get("context")
+        if launch is None:
+            return (-1, 0, 0, 0)
+        marker = item.get_closest_marker("course")
+        step = Step(marker.args[0]) if marker else Step.PROBES
+        return (launch.lane, launch.ordinal, steps.index(step), context.prompt_tokens if context else 0)
+
+    items.sort(key=place)  # stable: checks of one step keep the order of their file
+    for item in items:
+        launch = _launch_of(item)
+        item.add_marker(pytest.mark.xdist_group(f"lane-{launch.lane if launch else 0}"))
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest, launch: PlannedLaunch) -> LiveLaunch:
+    """The running server of the launch. It starts with the launch's first check and stops after its last."""
+    from harness.errors import QualifyError  # noqa: PLC0415
+    from harness.session.conductor import AlreadyFailed  # noqa: PLC0415
+
+    try:
+        return request.config.stash[CONDUCTOR].enter(launch)
+    except AlreadyFailed as e:
+        pytest.skip(f"the launch has failed: {e}")
+    except QualifyError as e:
+        pytest.fail(f"{launch.id}: {e}", pytrace=False)
+
+
+@pytest.fixture
+def record(server: LiveLaunch) -> Path:
+    """The launch's folder in the bundle: what a check writes below it is evidence."""
+    return server.folder.root
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, None, None]:
+    """Stop the server once the launch's last check is over."""
+    yield
+    launch = _launch_of(item)
+    if launch is not None and (nextitem is None or _launch_of(nextitem) != launch):
+        item.config.stash[CONDUCTOR].leave()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Write each check's outcome beside the evidence of its launch."""
+    report = yield
+    launch = _launch_of(item)
+    if launch is None or CONDUCTOR not in item.config.stash or not _tells(report):
+        return report
+    from harness.evidence.bundle import append_record  # noqa: PLC0415
+    from harness.records import CheckRecord  # noqa: PLC0415
+
+    folder = item.config.stash[CONDUCTOR].bundle.launch(launch.id)
+    folder.root.mkdir(parents=True, exist_ok=True)
+    context: Context | None = _params(item).get("context")
+    append_record(
+        folder.checks_file,
+        CheckRecord(
+            name=f"{item.location[0].rpartition('/')[2]}::{getattr(item, 'originalname', None) or item.name}",
+            context_tokens=context.prompt_tokens if context else None,
+            outcome=report.outcome,
+            message="" if report.passed else _message(report),
+        ),
+    )
+    return report
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Stop what runs; then, in the process that owns the session, judge and report."""
+    config = session.config
+    if CONDUCTOR not in config.stash:
+        return
+    interrupted = "stopped by the user or the system" if exitstatus == pytest.ExitCode.INTERRUPTED else None
+    config.stash[CONDUCTOR].close(interrupted)
+    if not config.stash[OWNER] or config.getoption("qualify_bundle"):
+        return
+    from harness.workflow import finish  # noqa: PLC0415
+
+    verdict, lines = finish(config.stash[BUNDLE], interrupted)
+    config.stash[SUMMARY] = lines
+    if verdict.exit_code and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """The verdict and where the report lies."""
+    for line in config.stash.get(SUMMARY, []):
+        terminalreporter.write_line(line)
+
+
+def _params(item: pytest.Item) -> dict[str, Any]:
+    callspec = getattr(item, "callspec", None)
+    return callspec.params if callspec is not None else {}
+
+
+def _launch_of(item: pytest.Item) -> PlannedLaunch | None:
+    launch: PlannedLaunch | None = _params(item).get("launch")
+    return launch
+
+
+def _tells(report: pytest.TestReport) -> bool:
+    """One record per check: its call, or the set-up that kept it from being called."""
+    return report.when == "call" or (report.when == "setup" and not report.passed)
+
+
+def _message(report: pytest.TestReport) -> str:
+    if isinstance(report.longrepr, tuple):
+        return str(report.longrepr[2]).removeprefix("Skipped: ")
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return str(crash.message if crash is not None else report.longrepr)[:2000]

@@ -1,0 +1,52 @@
+"""A plan as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.config.flags import to_argv
+from harness.config.layers import leaves
+from harness.records import Plan, PlannedLaunch
+from harness.session.compose import server_flags
+from harness.session.plan import make_plan
+from harness.session.selection import Selection
+
+
+def plan_lines(selection: Selection, *, verbose: bool) -> Iterator[str]:
+    """What a session would do: launches in order, flags per arm and mode, time; with -v every value."""
+    profile = selection.profile.model
+    plan = make_plan(
+        "(not started)", profile, selection.control.model, selection.candidate.model, smoke=selection.smoke
+    )
+    yield f"profile    {profile.name}: {profile.description}"
+    yield f"           chosen because: {selection.why}"
+    yield f"control    {plan.control.name}: {plan.control.description}"
+    yield f"candidate  {plan.candidate.name}: {plan.candidate.description}"
+    if plan.control.name == plan.candidate.name:
+        yield "           both arms are the same: this checks the harness and the host, not a patch"
+    yield f"seed       {plan.seed}"
+    yield f"launches   {len(plan.launches)}, about {plan.estimate_s / 60:.0f} minutes"
+    for launch in plan.launches:
+        source = f"  caches of {launch.warm_from}" if launch.warm_from else ""
+        yield f"  lane {launch.lane}  {launch.id}{source}"
+    yield "flags"
+    for launch in _one_per_arm_and_mode(plan):
+        flags = server_flags(profile, plan.stack(launch.arm), launch)
+        yield f"  {launch.arm} {launch.mode}: {' '.join(to_argv(flags))}"
+    if verbose:
+        yield from _values(selection)
+
+
+def _one_per_arm_and_mode(plan: Plan) -> list[PlannedLaunch]:
+    return list({(x.arm, x.mode): x for x in plan.launches}.values())
+
+
+def _values(selection: Selection) -> Iterator[str]:
+    for title, loaded in (
+        ("profile", selection.profile),
+        ("control", selection.control),
+        ("candidate", selection.candidate),
+    ):
+        yield f"values of the {title}"
+        for key, value in leaves(loaded.model.model_dump(mode="json")):
+            yield f"  {key} = {value!r}  ({loaded.layers.origin(key)})"

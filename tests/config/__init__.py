@@ -1,0 +1,1 @@
+"""Profiles, stacks, flags and options."""

@@ -1,0 +1,1 @@
+"""Models whose every answer is known."""
