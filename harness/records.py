@@ -222,8 +222,8 @@ class OutputRecord(Record):
     finish_reason: str | None
     sha256: str
     """Over token ids, text and finish reason; '' for an empty output."""
-    top_logprobs: tuple[dict[str, float], ...] | None = None
-    """Per output token, the natural logprobs of the best candidates, by their text."""
+    top_logprobs: tuple[dict[str, float | None], ...] | None = None
+    """Per output token, the natural logprobs of the best candidates, by their text; None for a NaN."""
 
 
 class Window(Record):

@@ -76,7 +76,7 @@ class Answer:
     finish_reason: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
-    top_logprobs: tuple[dict[str, float], ...] = ()
+    top_logprobs: tuple[dict[str, float | None], ...] = ()
     error: str | None = None
 
 
@@ -101,7 +101,7 @@ class _Parsed:
     finish_reason: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
-    top_logprobs: list[dict[str, float]] = field(default_factory=list)
+    top_logprobs: list[dict[str, float | None]] = field(default_factory=list)
     error: str | None = None
     done: bool = False
 

@@ -254,10 +254,12 @@ class Profile(Strict):
             for flag in mode.flags.keys() & self.serve.flags.keys():
                 raise ValueError(f"flag `{flag}` stands in [serve.flags] and in [modes.{mode_name}.flags]; keep one")
         limit = self.serve.flags.get("max-model-len")
-        if isinstance(limit, int) and self.course.longest_tokens > limit:
+        # At the very limit vLLM drops the draft of the last step, and counts follow no arithmetic.
+        needed = self.course.longest_tokens + max(mode.draft_tokens for mode in self.modes.values())
+        if isinstance(limit, int) and needed > limit:
             raise ValueError(
-                f"serve.flags.max-model-len = {limit} is below the longest request of the course "
-                f"({self.course.longest_tokens} tokens of prompt and output); some versions would clip it silently"
+                f"serve.flags.max-model-len = {limit} is below the longest request of the course and its draft "
+                f"({needed} tokens); some versions would clip it silently"
             )
         return self
 

@@ -79,8 +79,8 @@ def _difference(index: int, control: OutputRecord, candidate: OutputRecord) -> D
     place = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
     gap = None
     if control.top_logprobs and place < len(control.top_logprobs):
-        best = sorted(control.top_logprobs[place].values(), reverse=True)
-        gap = best[0] - best[1] if len(best) > 1 else None
+        known = sorted((v for v in control.top_logprobs[place].values() if v is not None), reverse=True)
+        gap = known[0] - known[1] if len(known) > 1 else None
     return Difference(
         index=index,
         token_index=place,

@@ -101,7 +101,7 @@ class Asker:
             model=self._model,
             prompt_ids=prompt_ids(key, wanted.prompt_tokens, self._ids_below),
             output_tokens=wanted.output_tokens,
-            cache_salt=f"{self._folder.id}/{request}",
+            cache_salt=f"{self._folder.id}.{request}",
             temperature=wanted.temperature,
             top_p=wanted.top_p,
             seed=wanted.seed,
@@ -115,16 +115,16 @@ class Asker:
             return complete(session, self._base_url, prepared[1], deadline_s=self._deadline_s)
 
     def _scrape(self, expected_requests: tuple[str | None, int] | None) -> str | None:
-        """Scrape until the counters have settled; the raw text is kept. None when it failed.
+        """Scrape until the counters have settled; the last raw text is kept. None when it failed.
 
-        A server counts a request a moment after its last token was sent. Settled means that nothing
-        runs and that the requests of this window are counted; after two seconds the scrape is taken
-        as it is, and the judge sees the mismatch.
+        A server counts a moment after it has sent the last token. Settled means that nothing runs,
+        that this window's requests are counted, and that two scrapes in a row agree. After
+        SETTLE_TRIES the scrape is taken as it is, and the judge sees the mismatch.
         """
-        baseline = None
-        if expected_requests is not None and expected_requests[0] is not None:
-            baseline = self._read(expected_requests[0])
-        text: str | None = None
+        name_before, served = expected_requests or (None, 0)
+        baseline = self._read(name_before) if name_before is not None else None
+        text = ""
+        previous: prometheus.Scrape | None = None
         for _ in range(SETTLE_TRIES):
             try:
                 response = requests.get(f"{self._base_url}/metrics", timeout=10)
@@ -134,13 +134,15 @@ class Asker:
             except (requests.RequestException, ValueError):
                 return None
             difference = prometheus.delta(baseline, scrape)
-            counted = difference is None or (difference.get("requests") or 0) >= (expected_requests or (None, 0))[1]
-            if not scrape.running and counted:
+            counted = difference is None or (difference.get("requests") or 0) >= served
+            stable = previous is not None and previous.counters == scrape.counters
+            if not scrape.running and counted and stable:
                 break
+            previous = scrape
             time.sleep(SETTLE_S)
         self._scrapes += 1
         name = f"{self._scrapes:03d}.prom"
-        (self._folder.metrics_dir / name).write_text(text or "", "utf-8")
+        (self._folder.metrics_dir / name).write_text(text, "utf-8")
         return name
 
     def _read(self, name: str) -> prometheus.Scrape:

@@ -105,11 +105,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("context", contexts, ids=[str(c.prompt_tokens) for c in contexts])
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the checks into the plan's order, and every lane into a group of its own."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
+    """Put every lane into a group of its own, and the checks into the plan's order.
+
+    Groups come first, since xdist reads them in its own hook; the order comes last, since pytest
+    regroups checks by their parameters in its own.
+    """
     if CONDUCTOR not in config.stash:
+        yield
         return
+    for item in items:
+        launch = _launch_of(item)
+        item.add_marker(pytest.mark.xdist_group(f"lane-{launch.lane if launch else 0}"))
+    yield
     from harness.words import Step  # noqa: PLC0415
 
     steps = list(Step)
@@ -123,9 +132,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return (launch.lane, launch.ordinal, steps.index(step), context.prompt_tokens if context else 0)
 
     items.sort(key=place)  # stable: checks of one step keep the order of their file
-    for item in items:
-        launch = _launch_of(item)
-        item.add_marker(pytest.mark.xdist_group(f"lane-{launch.lane if launch else 0}"))
 
 
 @pytest.fixture

@@ -22,7 +22,10 @@ def run_session(selection: Selection, *, keyword: str = "", marks: str = "", out
     """Run a session to its verdict and return the exit code."""
     out = out or sys.stdout
     profile = selection.profile.model
-    say = lambda line: print(line, file=out, flush=True)  # noqa: E731  # one short name for one short thing
+
+    def say(line: str) -> None:
+        print(line, file=out, flush=True)
+
     say(f"profile {profile.name} ({selection.why})")
     say(f"control {selection.control.model.name}, candidate {selection.candidate.model.name}")
     chosen = [*(("-k", keyword) if keyword else ()), *(("-m", marks) if marks else ())]

@@ -22,7 +22,7 @@ BODY = """
 path = "models/tiny"
 
 [serve.flags]
-max-model-len = 33_024
+max-model-len = 33_025
 
 [modes.mtp0]
 [modes.mtp1]
@@ -182,10 +182,13 @@ def test_a_missing_key_is_named(write: Write) -> None:
             "[modes.short]\nflags = { max-model-len = 2048 }",
             "flag `max-model-len` stands in [serve.flags] and in [modes.short.flags]; keep one",
         ),
-        ("[course]\ndecode_output_tokens = 257", "max-model-len = 33024 is below the longest request of the course"),
-        ("[course]\nfirst_prompt_output_tokens = 300", "(33068 tokens of prompt and output)"),
-        ("[course]\nladder = [{ prompt_tokens = 33_017 }]", "(33025 tokens of prompt and output)"),
-        ("[course]\nidentity_output_tokens = 33_000", "(33064 tokens of prompt and output)"),
+        (
+            "[course]\ndecode_output_tokens = 257",
+            "max-model-len = 33025 is below the longest request of the course and its",
+        ),
+        ("[course]\nfirst_prompt_output_tokens = 300", "(33069 tokens)"),
+        ("[course]\nladder = [{ prompt_tokens = 33_017 }]", "(33026 tokens)"),
+        ("[course]\nidentity_output_tokens = 33_000", "(33065 tokens)"),
         ("[warmup_off.flags]\nport = 8000", "key `warmup_off`: flag `port` is set by the launcher itself"),
         ("[modes.x]\nflags = { model = 'm' }", "key `modes.x`: flag `model` is set by the launcher itself"),
         ("[warmup_off.flags]\nenable_x = false", "key `warmup_off`: flag `enable_x`: write `enable-x`"),
@@ -233,8 +236,10 @@ def test_one_pair_or_an_even_number_is_accepted(write: Write, pairs: int) -> Non
     assert load_profile(write(), overrides=[("plan.pairs", pairs, "option --pairs")]).model.plan.pairs == pairs
 
 
-def test_a_course_that_just_fits_is_accepted(write: Write) -> None:
-    assert load_profile(write()).model.course.longest_tokens == 32_768 + 256 == 33_024
+def test_a_course_that_just_fits_with_its_draft_is_accepted(write: Write) -> None:
+    """At the very limit vLLM 0.32.0 drops the last step's draft, and its counts follow no arithmetic."""
+    profile = load_profile(write()).model
+    assert profile.course.longest_tokens + 1 == profile.serve.flags["max-model-len"] == 33_025
 
 
 # --- the smoke table ---------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def _known_answers(case: Case, cell: Cell) -> Row:
     """Outputs, drafts and accepted drafts of every measured window against the forged model's rule."""
     name = "known answers"
     texts: list[str | None] = []
-    faults: list[str] = []
+    faults: dict[Arm, list[str]] = {}
     checked = 0
     for arm, side in cell.arms():
         rule = case.rules.get(arm)
@@ -78,14 +78,17 @@ def _known_answers(case: Case, cell: Cell) -> Row:
             texts.append("not a forged model")
             continue
         windows = [(x, w) for x in side for w in x.windows if w.window.step in MEASURED]
-        wrong = [f for x, w in windows if (f := _fault(case, arm, rule, x, w))]
+        faults[arm] = [f for x, w in windows if (f := _fault(case, arm, rule, x, w))]
         checked += len(windows)
-        faults += wrong
-        texts.append(f"{len(windows) - len(wrong)} of {len(windows)} windows exact")
+        texts.append(f"{len(windows) - len(faults[arm])} of {len(windows)} windows exact")
     if not checked:
         return cell.row(name, Word.NOT_TESTED, "no window was measured", control=texts[0], candidate=texts[1])
-    word = Word.FAIL if faults else Word.PASS
-    reason = faults[0] if faults else "outputs, drafts and accepted drafts are exactly what each model's rule gives"
+    if faults.get(Arm.CONTROL):
+        word, reason = Word.VOID, f"the control is not what its model must be: {faults[Arm.CONTROL][0]}"
+    elif faults.get(Arm.CANDIDATE):
+        word, reason = Word.FAIL, faults[Arm.CANDIDATE][0]
+    else:
+        word, reason = Word.PASS, "outputs, drafts and accepted drafts are exactly what each model's rule gives"
     sources = tuple(f"locks/{arm}.truth.json" for arm in case.rules)
     return cell.row(name, word, reason, control=texts[0], candidate=texts[1], sources=sources)
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from harness.judge.case import Case
+from harness.judge.read import LaunchEvidence
 from harness.records import Row
-from harness.words import Word
+from harness.words import Step, Word
 
 
 def rows(case: Case) -> Iterator[Row]:
@@ -46,9 +47,22 @@ def _order(case: Case) -> Row:
         for before, after in pairwise(r for r in ran if r is not None):
             if before.end_ns is None or after.begin_ns < before.end_ns:
                 faults.append(f"{after.launch.id} began before {before.launch.id} had ended")
+    faults += [fault for launch in case.launches.values() if (fault := _course_fault(launch))]
     return Row(
         name="launch order",
         word=Word.VOID if faults else Word.PASS,
-        reason=faults[0] if faults else "launches of a lane ran in the plan's order, one at a time",
+        reason=faults[0]
+        if faults
+        else "launches of a lane ran in the plan's order, one at a time, each along the same course",
         sources=("plan.json",),
     )
+
+
+def _course_fault(launch: LaunchEvidence) -> str | None:
+    """Steps are skipped or run, never reordered: a first 32K prompt after decode passes is not the first."""
+    order = list(Step)
+    steps = [m.step for m in launch.marks if m.mark == "step begins" and m.step is not None]
+    for before, after in pairwise(steps):
+        if order.index(after) < order.index(before):
+            return f"{launch.folder.id}: {after} ran after {before}"
+    return None
