@@ -139,7 +139,8 @@ def complete(session: requests.Session, base_url: str, ask: Ask, *, deadline_s: 
                     error = f"not finished within {deadline_s:g} s"
                     break
     except requests.RequestException as e:
-        error = f"{type(e).__name__}: {e}"
+        late = time.monotonic_ns() >= deadline
+        error = f"not finished within {deadline_s:g} s" if late else f"{type(e).__name__}: {e}"
     end = time.monotonic_ns()
 
     if status is not None and status != 200:

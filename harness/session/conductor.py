@@ -31,7 +31,6 @@ class Conductor:
         self._launcher = launcher
         self._live: LiveLaunch | None = None
         self._failed: dict[str, str] = {}
-        self._started: set[str] = set()
         self._locks: dict[int, list[FileLock]] = {}
         self._models = {arm: bundle.lock(arm).model for arm in Arm}
         self._ids_below = _ids_below(bundle)
@@ -50,12 +49,11 @@ class Conductor:
             if how := self._live.died():
                 raise self._fail(launch, LaunchFailed("after ready", f"the server ended by itself ({how})"))
             return self._live
-        if launch.id in self._started:
-            # The order of the checks was broken: starting it again would measure another server.
-            raise SetupFailure(f"launch {launch.id} was left already and must not start twice; keep the plan's order")
         self.leave()
         self._hold_lane(launch.lane)
-        self._started.add(launch.id)
+        if self.bundle.launch(launch.id).record_file.exists():
+            # Starting it again would measure another server, and overwrite what the first one left.
+            raise self._fail(launch, SetupFailure(f"{launch.id} has run already; keep the plan's order and its lanes"))
         live = LiveLaunch(self.plan, launch, self.bundle, self._caches(launch.lane), self._models[launch.arm])
         self._live = live
         try:

@@ -41,6 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Open the session, or join the one that the controller of xdist or `qualify run` opened."""
+    config.addinivalue_line("markers", "course(step): the step of a launch's course that a check belongs to")
     worker: dict[str, Any] | None = getattr(config, "workerinput", None)
     folder = worker.get("qualify_bundle") if worker else config.getoption("qualify_bundle")
     profile = config.getoption("qualify_profile")

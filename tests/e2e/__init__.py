@@ -1,0 +1,1 @@
+"""Whole sessions through the command line, against the fake server and against real vLLM."""

@@ -1,0 +1,163 @@
+"""Run `qualify` as a user does, in a process of its own, and look at what it left."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from harness.evidence.bundle import Bundle
+from harness.launch.state import MARKER
+from harness.records import Row, Verdict
+
+FAKE_PROFILE = """
+schema_version = 1
+name = "fake"
+description = "the fake server, so that faults come when asked for"
+
+[engine]
+command = ["{python}", "-m", "harness.fakes"]
+
+[model]
+served_name = "forged"
+forge = {{ seed = 1 }}
+
+[serve.flags]
+max-model-len = 33_280
+
+[modes.mtp0]
+[modes.mtp1]
+draft_tokens = 1
+flags = {{ speculative-config = {{ method = "mtp", num_speculative_tokens = 1 }} }}
+
+[warmup_off.flags]
+kernel-config = {{ enable_jit_warmup = false }}
+
+[plan]
+modes = ["mtp1"]
+warmups = ["engine"]
+caches = ["cold"]
+seed = 3
+
+[course]
+identity_prompts = 3
+identity_output_tokens = 40
+decode_output_tokens = 32
+contexts = [
+  {{ prompt_tokens = 2048, prefill_passes = 2, decode_passes = 2 }},
+  {{ prompt_tokens = 32_768, prefill_passes = 1, decode_passes = 1 }},
+]
+ladder = [ {{ prompt_tokens = 64 }}, {{ prompt_tokens = 64, concurrent = 3 }} ]
+
+[timeouts]
+health_s = 20.0
+model_named_s = 5.0
+first_request_s = 5.0
+request_s = 5.0
+stop_s = 3.0
+
+[estimate]
+start_cold_s = 1.0
+start_warm_s = 1.0
+course_s = 1.0
+"""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    results: Path
+
+    @property
+    def bundle(self) -> Bundle:
+        """The newest bundle."""
+        return Bundle((self.results / "latest").resolve())
+
+    @property
+    def verdict(self) -> Verdict:
+        """Its verdict."""
+        return self.bundle.verdict()
+
+    def rows(self, name: str, **where: object) -> list[Row]:
+        """Rows of a name, narrowed by fields."""
+        return [
+            r
+            for r in self.verdict.rows
+            if r.name == name and all(getattr(r, field) == value for field, value in where.items())
+        ]
+
+    def row(self, name: str, **where: object) -> Row:
+        """The only such row."""
+        [row] = self.rows(name, **where)
+        return row
+
+
+def fake_profile(folder: Path) -> Path:
+    """A profile of the fake server."""
+    path = folder / "fake.toml"
+    path.write_text(FAKE_PROFILE.format(python=sys.executable), "utf-8")
+    return path
+
+
+def stack(folder: Path, name: str, **env: str) -> Path:
+    """A stack that changes the environment only: that is where the fake server's faults come from."""
+    path = folder / f"{name}.toml"
+    lines = [f'schema_version = 1\nname = "{name}"\ndescription = "a fault"\n[serve.env]\n']
+    path.write_text("".join(lines + [f'{k} = "{v}"\n' for k, v in env.items()]), "utf-8")
+    return path
+
+
+def start(
+    results: Path, *arguments: str, program: tuple[str, ...] = ("-m", "harness.cli", "run")
+) -> subprocess.Popen[str]:
+    """Start a command; its processes are found again by `left_running`."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("QUALIFY_", "PYTEST_"))}
+    return subprocess.Popen(
+        [sys.executable, *program, *arguments],
+        env={**environment, "QUALIFY_RESULTS": str(results)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def run(
+    results: Path,
+    *arguments: str,
+    program: tuple[str, ...] = ("-m", "harness.cli", "run"),
+    timeout_s: float = 120,
+) -> Finished:
+    """Run a command to its end."""
+    process = start(results, *arguments, program=program)
+    out, _ = process.communicate(timeout=timeout_s)
+    return Finished(process.returncode, out, results)
+
+
+def left_running(results: Path) -> list[psutil.Process]:
+    """Servers of sessions below `results` that still run."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            environment = process.environ()
+        except (psutil.NoSuchProcess, psutil.AccessDenied, OSError):
+            continue
+        if MARKER in environment and str(results) in environment.get("VLLM_CACHE_ROOT", ""):
+            found.append(process)
+    return found
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.02)

@@ -1,0 +1,275 @@
+"""A session end to end, as a user starts it, with faults that real engines do not produce on demand."""
+
+from __future__ import annotations
+
+import signal
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from harness.judge.case import read_case
+from harness.records import LaunchRecord
+from harness.words import Arm, Cache, ExitCode, LaunchStatus, Step, Word
+
+from .sessions import Finished, fake_profile, left_running, run, stack, start, wait_for
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> str:
+    return str(fake_profile(tmp_path))
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    return tmp_path / "results"
+
+
+def records(finished: Finished) -> list[LaunchRecord]:
+    found = [x.record for x in read_case(finished.bundle).launches.values()]
+    return [r for r in found if r is not None]
+
+
+def asking(results: Path) -> bool:
+    """True once a server of the session has been asked something."""
+    return any(results.glob("*-fake-*/launches/*/requests.jsonl")) and bool(left_running(results))
+
+
+def faulty(results: Path, profile: str, tmp_path: Path, faults: str, **env: str) -> Finished:
+    candidate = stack(tmp_path, "faulty", QUALIFY_FAKE_FAULTS=faults, **env)
+    return run(results, "--profile", profile, "--candidate", str(candidate))
+
+
+def test_equal_arms_pass_and_speed_is_not_tested_at_one_pair(results: Path, profile: str) -> None:
+    done = run(results, "--profile", profile, "--modes", "mtp0,mtp1", "--warmups", "none,engine,primed")
+    assert done.code == ExitCode.PASS, done.out
+    assert done.verdict.verdict is Word.PASS
+    assert len(done.rows("served to the end", word=Word.PASS)) == 6
+    assert {r.word for r in done.rows("identity, candidate vs control")} == {Word.PASS}
+    assert {r.word for r in done.rows("known answers")} == {Word.PASS}
+    assert {r.context_tokens for r in done.rows("prefill")} == {2048, 32_768}
+    assert {r.word for r in done.rows("prefill")} == {Word.NOT_TESTED}
+    assert done.row("identity, between warm-up and cache states", mode="mtp1").word is Word.PASS
+    assert "verdict: pass" in done.out
+    assert str(done.bundle.report_dir / "report.html") in done.out
+
+
+def test_every_launch_follows_the_same_course(results: Path, profile: str) -> None:
+    done = run(results, "--profile", profile, "--warmups", "primed")
+    for launch in read_case(done.bundle).launches.values():
+        steps = [m.step for m in launch.marks if m.mark == "step begins"]
+        assert list(dict.fromkeys(steps)) == [s for s in Step if s is not Step.PROBES]
+        contexts = [m.context_tokens for m in launch.marks if m.step is Step.FIRST_PROMPT and m.mark == "step begins"]
+        assert contexts == [2048, 32_768]
+
+
+def test_the_harness_adds_less_than_two_seconds_per_launch(results: Path, profile: str) -> None:
+    done = run(results, "--profile", profile, "--set", "course.contexts=[{prompt_tokens=64}]")
+    for record in records(done):
+        assert record.end_ns is not None
+        assert (record.end_ns - record.begin_ns) / 1e9 < 2.0
+
+
+def test_judge_and_report_give_the_same_bytes_again(results: Path, profile: str) -> None:
+    done = run(results, "--profile", profile)
+    files = [done.bundle.verdict_file, *sorted(done.bundle.report_dir.iterdir())]
+    first = [f.read_bytes() for f in files]
+    for command in ("judge", "report"):
+        again = run(results, str(done.bundle.root), program=("-m", "harness.cli", command))
+        assert again.code == 0, again.out
+        assert [f.read_bytes() for f in files] == first
+
+
+def test_pytest_alone_is_the_same_path(results: Path, profile: str) -> None:
+    arguments = ("suites/", "--qualify-profile", profile, "-k", "first_prompt", "-p", "no:cacheprovider")
+    done = run(results, *arguments, program=("-m", "pytest", f"--rootdir={ROOT}", "-c", str(ROOT / "pyproject.toml")))
+    assert done.code == 0, done.out
+    assert "verdict: pass" in done.out
+    for launch in read_case(done.bundle).launches.values():
+        assert {w.window.step for w in launch.windows} == {Step.READINESS, Step.FIRST_PROMPT}
+    assert done.row("decode", context_tokens=2048).word is Word.NOT_TESTED
+    assert done.bundle.run().selection == "-k 'first_prompt'"
+
+
+def test_suites_without_a_session_say_what_they_need(results: Path) -> None:
+    done = run(results, "suites/", program=("-m", "pytest", f"--rootdir={ROOT}"))
+    assert done.code == pytest.ExitCode.INTERRUPTED, "pytest's word for errors while collecting"
+    assert "--qualify-profile NAME" in done.out
+
+
+class TestLanes:
+    def test_lanes_run_side_by_side_and_their_launches_one_at_a_time(self, results: Path, profile: str) -> None:
+        pace = "serve.env.QUALIFY_FAKE_STEP_S='0.005'"
+        done = run(results, "--profile", profile, "--modes", "mtp0,mtp1", "--lanes", "2", "--set", pace)
+        assert done.code == ExitCode.PASS, done.out
+        spans = {
+            lane: sorted((r.begin_ns, r.end_ns or 0) for r in records(done) if r.launch.lane == lane) for lane in (0, 1)
+        }
+        for lane in spans.values():
+            assert len(lane) == 2
+            assert lane[0][1] <= lane[1][0], "two launches of one lane overlap"
+        assert spans[0][0][0] < spans[1][-1][1], "the lanes did not run side by side"
+        assert spans[1][0][0] < spans[0][-1][1], "the lanes did not run side by side"
+        assert done.row("launch order").word is Word.PASS
+
+    def test_a_distribution_that_ignores_lanes_cannot_share_one(self, results: Path, profile: str) -> None:
+        """As pytest 9.2.0 with xdist 3.8.0 did: the operating system's lock is the second wall."""
+        arguments = ("suites/", "--qualify-profile", profile, "-n", "2", "--dist", "load", "-p", "no:cacheprovider")
+        done = run(results, *arguments, program=("-m", "pytest", f"--rootdir={ROOT}"))
+        assert done.code == pytest.ExitCode.TESTS_FAILED
+        spans = sorted((r.begin_ns, r.end_ns or 0) for r in records(done))
+        assert all(a[1] <= b[0] for a, b in pairwise(spans))
+        text = (done.bundle.root / "junit.xml").read_text("utf-8")
+        assert "is in use by another launch" in text or "has run already; keep the plan's order" in text
+
+
+class TestFaults:
+    @pytest.mark.parametrize(
+        ("faults", "name", "word", "told"),
+        [
+            (
+                "die-at-start",
+                "served to the end",
+                Word.FAIL,
+                "failed at health: the server ended by itself (exit code 1)",
+            ),
+            ("die-at-first-request", "served to the end", Word.FAIL, "failed at first request: the server ended"),
+            ("die-after=4", "served to the end", Word.FAIL, "failed at after ready: the server ended by itself"),
+            ("wrong-model-name", "served to the end", Word.FAIL, "failed at model: the server names"),
+            ("hang@3", "requests served in full", Word.FAIL, "not finished within"),
+            ("http-500=3", "requests served in full", Word.FAIL, "HTTP 500"),
+            ("wrong-usage@3", "requests served in full", Word.FAIL, "was not served in full"),
+            ("short-output@3", "requests served in full", Word.FAIL, "was not served in full"),
+            ("prefix-hits", "counts agree", Word.VOID, "prefix_hits: the client counts 0, the server"),
+            ("foreign-traffic", "counts agree", Word.VOID, "requests: the client counts"),
+            ("counter-reset=3", "counts agree", Word.VOID, "counters were reset"),
+            ("metrics-500@4", "counts agree", Word.VOID, "a scrape failed"),
+            ("diverge-at=7", "identity, candidate vs control", Word.FAIL, "token 7"),
+            ("unstable", "identity, candidate vs control", Word.FAIL, "does not agree with itself"),
+        ],
+    )
+    def test_a_fault_of_the_candidate_is_named(
+        self, results: Path, profile: str, tmp_path: Path, faults: str, name: str, word: Word, told: str
+    ) -> None:
+        done = faulty(results, profile, tmp_path, faults)
+        row = done.row(name)
+        assert (row.word, done.code) == (word, done.verdict.exit_code), done.out
+        assert told in row.reason
+        assert done.code in (ExitCode.FAIL, ExitCode.VOID)
+        assert not left_running(results)
+
+    def test_the_controls_evidence_is_kept_when_the_candidate_dies(
+        self, results: Path, profile: str, tmp_path: Path
+    ) -> None:
+        done = faulty(results, profile, tmp_path, "die-at-start")
+        status = {r.launch.arm: r for r in records(done)}
+        assert status[Arm.CONTROL].status is LaunchStatus.COMPLETED
+        tail = status[Arm.CANDIDATE].log_tail
+        assert tail
+        report = (done.bundle.report_dir / "report.md").read_text("utf-8")
+        assert tail.splitlines()[-1] in report
+        assert done.row("requests served in full").control != "0 of 0"
+
+    def test_both_arms_dead_is_a_setup_failure(self, results: Path, profile: str, tmp_path: Path) -> None:
+        both = str(stack(tmp_path, "dead", QUALIFY_FAKE_FAULTS="die-at-start"))
+        done = run(results, "--profile", profile, "--control", both, "--candidate", both)
+        assert (done.code, done.verdict.verdict) == (ExitCode.SETUP_FAILURE, Word.SETUP_FAILURE)
+
+    def test_a_kernel_that_is_late_in_the_candidate_alone_fails(
+        self, results: Path, profile: str, tmp_path: Path
+    ) -> None:
+        armed = {"QUALIFY_FAKE_JIT_MONITOR": "1"}
+        control = stack(tmp_path, "armed", **armed)
+        candidate = stack(tmp_path, "late", QUALIFY_FAKE_FAULTS="late-jit=UnifiedPrefillMGKernel", **armed)
+        done = run(results, "--profile", profile, "--control", str(control), "--candidate", str(candidate))
+        row = done.row("late JIT (engine's monitor)")
+        assert (row.word, row.control, row.candidate) == (Word.FAIL, "none", "UnifiedPrefillMGKernel")
+        assert done.code == ExitCode.FAIL
+
+    def test_a_worker_that_outlives_its_server_is_killed_and_counted(
+        self, results: Path, profile: str, tmp_path: Path
+    ) -> None:
+        done = faulty(results, profile, tmp_path, "orphan-worker")
+        [candidate] = [r for r in records(done) if r.launch.arm == "candidate"]
+        assert candidate.exit is not None
+        assert candidate.exit.survivors_killed >= 1
+        assert not left_running(results)
+
+    def test_a_secret_of_the_user_reaches_no_server(
+        self, results: Path, profile: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HF_TOKEN", "hf_planted")
+        done = run(results, "--profile", profile)
+        for path in done.bundle.root.rglob("*"):
+            assert path.is_dir() or b"hf_planted" not in path.read_bytes(), path
+
+
+class TestInterruption:
+    def test_ctrl_c_keeps_the_evidence_and_leaves_nothing_running(self, results: Path, profile: str) -> None:
+        process = start(results, "--profile", profile, "--set", "serve.env.QUALIFY_FAKE_STEP_S='0.05'")
+        wait_for(lambda: asking(results))
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=30)
+        done = Finished(process.returncode, out, results)
+        assert done.code == ExitCode.VOID, out
+        assert not left_running(results)
+        assert done.row("session complete").word is Word.VOID
+        assert records(done)[0].status is LaunchStatus.INTERRUPTED
+        assert (done.bundle.root / "SHA256SUMS").is_file()
+
+    def test_sigterm_is_as_good_as_ctrl_c(self, results: Path, profile: str) -> None:
+        process = start(results, "--profile", profile, "--set", "serve.env.QUALIFY_FAKE_STEP_S='0.05'")
+        wait_for(lambda: asking(results))
+        process.terminate()
+        out, _ = process.communicate(timeout=30)
+        assert process.returncode == ExitCode.VOID, out
+        assert not left_running(results)
+
+    def test_after_a_kill_the_next_run_ends_what_was_left(self, results: Path, profile: str) -> None:
+        process = start(results, "--profile", profile, "--set", "serve.env.QUALIFY_FAKE_STEP_S='0.05'")
+        wait_for(lambda: bool(left_running(results)))
+        process.kill()
+        process.communicate(timeout=30)
+        [orphan, *_] = left_running(results)
+        done = run(results, "--profile", profile)
+        assert "cleaned up: 001-" in done.out
+        assert done.code == ExitCode.PASS
+        assert not orphan.is_running()
+
+
+def test_a_users_own_check_counts(results: Path, profile: str, tmp_path: Path) -> None:
+    """A check that fails in the candidate alone fails the session; README shows how to write one."""
+    own = tmp_path / "test_own.py"
+    own.write_text(
+        "def test_arm(server, record):\n"
+        "    (record / 'own.txt').write_text('seen')\n"
+        "    assert server.launch.arm == 'control', 'the candidate is worse'\n",
+        "utf-8",
+    )
+    arguments = (str(own), "--qualify-profile", profile, "-p", "no:cacheprovider", f"--rootdir={ROOT}")
+    done = run(
+        results,
+        *arguments,
+        program=(
+            "-m",
+            "pytest",
+        ),
+    )
+    row = done.row("check test_own.py::test_arm")
+    assert row.word is Word.FAIL
+    assert "the candidate is worse" in row.reason
+    assert done.verdict.verdict is Word.FAIL
+    assert len(list(done.bundle.root.glob("launches/*/own.txt"))) == 2
+    assert "own.txt" in (done.bundle.root / "SHA256SUMS").read_text("utf-8")
+
+
+def test_a_warm_launch_starts_from_a_copy(results: Path, profile: str) -> None:
+    done = run(results, "--profile", profile, "--caches", "cold,warm")
+    for launch in read_case(done.bundle).launches.values():
+        assert launch.record is not None
+        if launch.record.launch.cache is Cache.WARM:
+            assert launch.record.launch.warm_from in read_case(done.bundle).launches
+    # The fake server compiles nothing, so no launch of it may be called warm.
+    assert {r.cache for r in done.rows("cache state")} == {"cold", "unproven"}
