@@ -30,6 +30,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.PASS
+    except Exception:  # noqa: BLE001  # a fault of ours must never look like exit code 1, which means "the candidate failed"
+        import traceback  # noqa: PLC0415
+
+        traceback.print_exc()
+        told = "qualify: internal error (above); what was written is kept, and `qualify judge` reads it again"
+        print(told, file=sys.stderr)
+        return ExitCode.VOID
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -68,6 +75,10 @@ def _parser() -> argparse.ArgumentParser:
     clean.add_argument("--caches", action="store_true", help="also remove compile caches of sessions that are over")
     clean.set_defaults(command=_clean)
 
+    lock = commands.add_parser("lock", help="resolve a stack's pull requests, compose them onto its base, pin both")
+    _add_lock_arguments(lock)
+    lock.set_defaults(command=_lock)
+
     forge = commands.add_parser("forge", help="write a model whose every answer is known")
     _add_forge_arguments(forge)
     forge.set_defaults(command=_forge)
@@ -88,6 +99,24 @@ def _add_session_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_lock_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("stack", help="name in stacks/, or path of a stack")
+    parser.add_argument(
+        "--update", action="store_true", help="accept heads that moved, and replace a lock that says something else"
+    )
+    parser.add_argument(
+        "--without", metavar="PR", action="append", default=[], help="leave this head out, e.g. 270 or vllm#270"
+    )
+    parser.add_argument(
+        "--mirror",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="fetch from local mirrors, not from the network: a folder with NAME.git in it, or COMPONENT=PATH",
+    )
+    parser.add_argument("--output", metavar="DIR", help="folder to write to (locks/STACK)")
+
+
 def _add_forge_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", help="folder to write to")
     for option, kind, text in (
@@ -104,7 +133,7 @@ def _add_forge_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(option, type=kind, metavar="N", help=text, default=argparse.SUPPRESS)
     for option, text in (
         ("--changed-successor", "one token's successor differs from the same model without this"),
-        ("--near-tie", "one token's two best successors nearly tie, in the other order"),
+        ("--near-tie", "that token's two best successors nearly tie; with --changed-successor the other one wins"),
     ):
         parser.add_argument(option, action="store_true", help=text, default=argparse.SUPPRESS)
 
@@ -157,6 +186,26 @@ def _clean(arguments: argparse.Namespace) -> int:
     from harness.session.cleaning import clean  # noqa: PLC0415
 
     for line in clean(models=arguments.models, caches=arguments.caches) or ["nothing was left behind"]:
+        print(line)
+    return 0
+
+
+def _lock(arguments: argparse.Namespace) -> int:
+    from pathlib import Path  # noqa: PLC0415
+
+    from harness.stack.lock import Request, lock_stack  # noqa: PLC0415
+    from harness.stack.show import outcome_lines  # noqa: PLC0415
+
+    outcome = lock_stack(
+        Request(
+            stack=arguments.stack,
+            update=arguments.update,
+            without=tuple(arguments.without),
+            mirrors=tuple(arguments.mirror),
+            output=Path(arguments.output) if arguments.output else None,
+        )
+    )
+    for line in outcome_lines(outcome, mirrored=bool(arguments.mirror)):
         print(line)
     return 0
 

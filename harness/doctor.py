@@ -91,6 +91,12 @@ def _disk() -> Finding:
 
 
 def _docker() -> Finding:
-    if shutil.which("docker") is None:
-        return Finding("note", "Docker", 'not installed; only profiles with launcher = "docker" need it')
-    return Finding("note", "Docker", 'client found; profiles with launcher = "docker" are not run by this version yet')
+    from harness.launch.docker.engine import client_version, connect  # noqa: PLC0415  # the SDK, only where it is needed
+
+    try:
+        engine = connect()
+    except QualifyError as e:
+        return Finding("note", "Docker", f'{e} (only profiles with launcher = "docker" need it)')
+    text = f"engine {engine.version} answers (API {engine.api_version}), client {client_version()}"
+    engine.close()
+    return Finding("ok", "Docker", text)

@@ -17,3 +17,8 @@ def results_root() -> Path:
 def work_root() -> Path:
     """Folder for what is no evidence: forged models, caches, state of running launches."""
     return results_root() / ".work"
+
+
+def locks_root() -> Path:
+    """Folder of what `qualify lock` writes: QUALIFY_LOCKS, else `locks/` of the project."""
+    return Path(os.environ.get("QUALIFY_LOCKS") or PROJECT / "locks").resolve()

@@ -16,6 +16,9 @@ from harness.words import Arm, Cache, LaunchStatus, Step, Warmup, Word
 SCHEMA_VERSION: Literal[1] = 1
 """Bumped when a field changes meaning or goes; the reader refuses newer bundles."""
 
+ENGINE_STAGE = "engine"
+"""Stage of a launch that failed because what runs containers did: that tells nothing about an arm."""
+
 
 class Record(BaseModel):
     """A frozen record; an unknown field means a bundle of another harness."""
@@ -127,6 +130,44 @@ class Exit(Record):
     """True when the harness stopped it, False when it died by itself."""
     survivors_killed: int = 0
     """Processes of the server that outlived it and had to be killed."""
+    oom_killed: bool = False
+    """True when the kernel's OOM killer ended a process of the container; only an engine can tell."""
+    error: str | None = None
+    """What kept the server from starting, or the harness from seeing its end; None where nothing did."""
+
+    @property
+    def how(self) -> str:
+        """The end in a few words, for a sentence."""
+        code = f"signal {self.signal}" if self.signal else f"exit code {self.code}"
+        if self.oom_killed:
+            return f"out of memory: killed by the kernel's OOM killer, {code}"
+        if self.error:
+            return self.error if self.code is None and self.signal is None else f"{self.error}, {code}"
+        return code
+
+
+class ContainerFacts(Record):
+    """The container that a server ran in, by identities that are never mixed up."""
+
+    container_id: str
+    image_reference: str
+    """As the profile pins it: name@sha256:digest of the manifest in its registry."""
+    image_id: str
+    """Digest of the image's configuration, read back from the running container."""
+    repo_digests: tuple[str, ...]
+    """Manifest digests under which the engine knows that image."""
+    engine_version: str
+    runtime: str
+    """What the engine started it with: runc, nvidia, ..."""
+    network: str
+    """internal or host."""
+    gpus: tuple[str, ...] = ()
+    """UUIDs of the GPUs that were asked for."""
+    started_wall: str | None = None
+    """Start and end by the engine's own clock reading."""
+    finished_wall: str | None = None
+    restarts: int | None = None
+    """0, or something else than this launch was measured."""
 
 
 class LaunchRecord(Record):
@@ -136,7 +177,7 @@ class LaunchRecord(Record):
     launch: PlannedLaunch
     status: LaunchStatus
     stage: str | None = None
-    """The stage that failed: process, health, model, first request, or a step of the course."""
+    """The stage that failed: engine, process, health, model, first request, or a step of the course."""
     reason: str | None = None
     log_tail: str | None = None
     """Last lines of the log, where the launch failed."""
@@ -149,6 +190,8 @@ class LaunchRecord(Record):
     begin_wall: str
     end_ns: int | None = None
     exit: Exit | None = None
+    container: ContainerFacts | None = None
+    """None for a server that was a process of this host."""
     log_sha256: str | None = None
     log_bytes: int | None = None
 

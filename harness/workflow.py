@@ -12,9 +12,10 @@ from pathlib import Path
 from harness.errors import BundleError, SetupFailure
 from harness.evidence.bundle import Bundle, write_record
 from harness.evidence.manifest import seal
-from harness.judge.verdict import judge
+from harness.judge.case import read_case
+from harness.judge.verdict import judge_case
 from harness.paths import PROJECT, results_root
-from harness.records import Plan, Verdict
+from harness.records import Verdict
 from harness.report import write_report
 from harness.report.summary import summary_lines
 
@@ -64,9 +65,10 @@ def finish(root: Path, interrupted: str | None) -> tuple[Verdict, list[str]]:
 
 def judge_and_report(bundle: Bundle) -> tuple[Verdict, list[str]]:
     """Derive verdict and report from the evidence, again if they were there already."""
-    verdict = judge(bundle)
+    case = read_case(bundle)
+    verdict = judge_case(case)
     write_record(bundle.verdict_file, verdict)
-    report = write_report(bundle, verdict)
+    report = write_report(bundle, verdict, case)
     return verdict, summary_lines(verdict, report)
 
 
@@ -80,11 +82,6 @@ def bundle_at(place: str | None) -> Bundle:
     if not (root / "plan.json").is_file():
         raise BundleError(f"{root} is no bundle (no plan.json); give the folder of a session below results/")
     return Bundle(root.resolve())
-
-
-def planned_minutes(plan: Plan) -> float:
-    """Estimated duration of the session in minutes."""
-    return plan.estimate_s / 60
 
 
 def _anonymise_junit(path: Path) -> None:

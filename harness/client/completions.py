@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import math
+import threading
 import time
 from dataclasses import dataclass, field
 from typing import Any
 
 import requests
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.client.sse import DONE, split_events
 
@@ -80,6 +84,34 @@ class Answer:
     error: str | None = None
 
 
+class _Watch:
+    """Ends a response's stream when the time is up, even in the middle of a chunk that never ends."""
+
+    def __init__(self, deadline_s: float) -> None:
+        self._response: requests.Response | None = None
+        self._up = threading.Event()
+        self._timer = threading.Timer(deadline_s, self._cut)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def over(self, response: requests.Response) -> None:
+        """Watch this response, whose headers are there."""
+        self._response = response
+        if self._up.is_set():
+            self._cut()
+
+    def off(self) -> bool:
+        """Stop watching; True when the time was up."""
+        self._timer.cancel()
+        return self._up.is_set()
+
+    def _cut(self) -> None:
+        self._up.set()
+        if self._response is not None:
+            with contextlib.suppress(OSError, RuntimeError, ValueError):  # it has just ended by itself
+                self._response.raw.shutdown()
+
+
 class _StampedBody(io.BytesIO):
     """A request body that knows when its last byte was read to be sent."""
 
@@ -90,6 +122,34 @@ class _StampedBody(io.BytesIO):
         if self.tell() == len(self.getbuffer()):
             self.sent_ns = time.monotonic_ns()
         return data
+
+
+class _Sent(BaseModel):
+    """Part of an event, its types as vLLM documents them: a server under test may send anything."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class _Logprobs(_Sent):
+    top_logprobs: list[dict[str, float | None]] | None = None
+
+
+class _Choice(_Sent):
+    token_ids: list[int] | None = None
+    text: str | None = None
+    finish_reason: str | None = None
+    logprobs: _Logprobs | None = None
+
+
+class _Usage(_Sent):
+    prompt_tokens: int
+    completion_tokens: int
+
+
+class _Event(_Sent):
+    choices: list[_Choice] = []
+    usage: _Usage | None = None
+    error: Any = None
 
 
 @dataclass
@@ -121,27 +181,26 @@ def complete(session: requests.Session, base_url: str, ask: Ask, *, deadline_s: 
     chunks: list[tuple[int, bytes]] = []
     status: int | None = None
     error: str | None = None
+    watch = _Watch(deadline_s)
     begin = time.monotonic_ns()
-    deadline = begin + int(deadline_s * 1e9)
     try:
         with session.post(
             f"{base_url}/v1/completions",
             data=body,
             headers={"Content-Type": "application/json"},
             stream=True,
-            timeout=(5, deadline_s),
+            timeout=(min(5.0, deadline_s), deadline_s),
+            allow_redirects=False,
         ) as response:
             status = response.status_code
+            watch.over(response)
             for chunk in response.iter_content(None):
-                now = time.monotonic_ns()
-                chunks.append((now, chunk))
-                if now > deadline:
-                    error = f"not finished within {deadline_s:g} s"
-                    break
+                chunks.append((time.monotonic_ns(), chunk))  # noqa: PERF401  # a stream that breaks off keeps these
     except requests.RequestException as e:
-        late = time.monotonic_ns() >= deadline
-        error = f"not finished within {deadline_s:g} s" if late else f"{type(e).__name__}: {e}"
+        error = f"{type(e).__name__}: {e}"
     end = time.monotonic_ns()
+    if watch.off():
+        error = f"not finished within {deadline_s:g} s"
 
     if status is not None and status != 200:
         excerpt = b"".join(c for _, c in chunks)[:500].decode("utf-8", "replace")
@@ -172,31 +231,38 @@ def _parse(chunks: list[tuple[int, bytes]]) -> _Parsed:
             parsed.done = True
             continue
         try:
-            _take_event(parsed, time_ns, json.loads(data))
-        except (ValueError, TypeError, KeyError, AttributeError) as e:
-            parsed.error = parsed.error or f"not a completion event ({e}): {data[:200].decode('utf-8', 'replace')}"
+            _take_event(parsed, time_ns, _Event.model_validate_json(data))
+        except ValidationError as e:
+            fault = e.errors(include_url=False)[0]
+            where = ".".join(map(str, fault["loc"]))
+            excerpt = data[:200].decode("utf-8", "replace")
+            parsed.error = parsed.error or f"not a completion event ({where}: {fault['msg']}): {excerpt}"
     return parsed
 
 
-def _take_event(parsed: _Parsed, time_ns: int, event: dict[str, Any]) -> None:
-    if "error" in event:
-        parsed.error = f"error event: {json.dumps(event['error'])[:500]}"
+def _take_event(parsed: _Parsed, time_ns: int, event: _Event) -> None:
+    if event.error is not None:
+        parsed.error = f"error event: {json.dumps(event.error)[:500]}"
         return
     tokens = 0
-    for choice in event.get("choices", ()):
-        ids = choice.get("token_ids") or []
-        tokens += len(ids)
-        parsed.token_ids += ids
-        parsed.text.append(choice.get("text") or "")
-        parsed.finish_reason = choice.get("finish_reason") or parsed.finish_reason
-        parsed.top_logprobs += (choice.get("logprobs") or {}).get("top_logprobs") or []
-    usage = event.get("usage")
-    if usage is not None:
+    for choice in event.choices:
+        tokens += len(choice.token_ids or ())
+        parsed.token_ids += choice.token_ids or ()
+        parsed.text.append(choice.text or "")
+        parsed.finish_reason = choice.finish_reason or parsed.finish_reason
+        if choice.logprobs is not None:
+            parsed.top_logprobs += map(_finite, choice.logprobs.top_logprobs or ())
+    if event.usage is not None:
         # Cumulative: the last one counts. Servers without return_token_ids still tell tokens per event.
         before = parsed.completion_tokens or 0
-        parsed.prompt_tokens = usage["prompt_tokens"]
-        parsed.completion_tokens = usage["completion_tokens"]
-        tokens = tokens or parsed.completion_tokens - before
+        parsed.prompt_tokens = event.usage.prompt_tokens
+        parsed.completion_tokens = event.usage.completion_tokens
+        tokens = tokens if parsed.token_ids else parsed.completion_tokens - before
     if tokens > 0:
         parsed.event_ns.append(time_ns)
         parsed.event_tokens.append(tokens)
+
+
+def _finite(logprobs: dict[str, float | None]) -> dict[str, float | None]:
+    """A NaN, which JSON has not, as the None that vLLM itself writes in a stream."""
+    return {token: value if value is not None and math.isfinite(value) else None for token, value in logprobs.items()}

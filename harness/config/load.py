@@ -11,6 +11,8 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from harness.config.components import untagged
+from harness.config.extend import Member, merged
 from harness.config.layers import DEFAULT, Layers
 from harness.config.model import Profile, Stack
 from harness.errors import ConfigError
@@ -19,6 +21,21 @@ from harness.paths import PROJECT
 M = TypeVar("M", bound=BaseModel)
 
 FLAG_VALUES = "a flag's value is true, false, a number, text, a list of numbers and texts, or a table"
+
+
+class FloatingTagError(ConfigError):
+    """A stack names its image by a tag; whoever can ask a registry says which digest that is now."""
+
+    def __init__(self, place: str, reference: str, now: str = "") -> None:
+        self.place = place
+        self.reference = reference
+        name = untagged(reference)
+        tagged = reference if reference != name else f"{reference}:latest"
+        ask = f"`docker buildx imagetools inspect {tagged}` tells the digest"
+        super().__init__(
+            f"{place}: key `base.reference`: `{reference}` is a tag, and a tag moves. "
+            f'Write reference = "{name}@sha256:..." with the digest of the manifest; {now or ask}'
+        )
 
 
 @dataclass(frozen=True)
@@ -70,9 +87,39 @@ def load_stack(name: str) -> Loaded[Stack]:
         stack = Stack(name="as-is", description="the profile as it is")
         return Loaded(stack, Layers(), None)
     path = find(name, "stacks")
-    layers = Layers()
-    layers.add(read_toml(path), _shown(path))
+    layers = merged(_line(path, ()))
+    _refuse_a_floating_tag(layers, _shown(path))
     return Loaded(validate(Stack, layers, _shown(path)), layers, path)
+
+
+def _line(path: Path, below: tuple[Path, ...]) -> list[Member]:
+    """The stack at `path` behind those that it extends, the root first."""
+    real = path.resolve()
+    if real in below:
+        circle = " -> ".join(p.stem for p in (*below[below.index(real) :], real))
+        raise ConfigError(f"{_shown(path)}: key `extends`: a stack cannot extend itself ({circle})")
+    tree = read_toml(path)
+    member = Member(tree, _shown(path), real.parent)
+    parent = tree.get("extends")
+    if not isinstance(parent, str) or not parent:
+        return [member]
+    # Seen from the file that names it: the same stack must not depend on where the user stands.
+    found = real.parent / (parent if parent.endswith(".toml") else f"{parent}.toml")
+    if not found.is_file():
+        if parent.endswith(".toml"):
+            raise ConfigError(f"{_shown(path)}: key `extends`: there is no file {_shown(found)}")
+        try:
+            found = find(parent, "stacks")
+        except ConfigError as e:
+            raise ConfigError(f"{_shown(path)}: key `extends`: {e}") from None
+    return [*_line(found, (*below, real)), member]
+
+
+def _refuse_a_floating_tag(layers: Layers, where: str) -> None:
+    base = layers.values.get("base")
+    reference = base.get("reference") if isinstance(base, dict) else None
+    if isinstance(reference, str) and "@" not in reference:
+        raise FloatingTagError(_place("base.reference", layers, where), reference)
 
 
 def find(name: str, folder: str) -> Path:
@@ -122,11 +169,17 @@ def _faults(error: ValidationError, layers: Layers, where: str) -> list[str]:
     for fault in error.errors(include_url=False):
         if fault["type"] == "too_short" and fault["input"]:
             continue  # follows from the fault of an item, which has its own line
-        parts, there = _located(fault["loc"], layers.values)
-        rest, got = fault["loc"][len(parts) :], fault["input"]
+        parts, rest, there = _located(fault["loc"], layers.values)
+        got = fault["input"]
         message = fault["msg"].removeprefix("Value error, ")
         if fault["type"] == "extra_forbidden":
             message = "unknown key; check the spelling"
+        elif fault["type"] == "union_tag_not_found":
+            parts.append("type")
+            message = "Field required"
+        elif fault["type"] == "union_tag_invalid":
+            parts.append("type")
+            message, got = f"must be one of {fault['ctx']['expected_tags']}", fault["ctx"]["tag"]
         elif fault["type"] == "missing":
             parts += [str(p) for p in rest]
         elif rest and rest != ("[key]",):
@@ -135,22 +188,24 @@ def _faults(error: ValidationError, layers: Layers, where: str) -> list[str]:
             got = there
         key = ".".join(parts)
         line = f"{_place(key, layers, where)}: {f'key `{key}`: ' if key else ''}{message}"
-        if fault["type"] not in ("extra_forbidden", "missing", "value_error"):
+        if fault["type"] not in ("extra_forbidden", "missing", "value_error", "union_tag_not_found"):
             line += f" (got {got!r})"
         lines[line] = None
     return list(lines)
 
 
-def _located(loc: tuple[int | str, ...], value: Any) -> tuple[list[str], Any]:
-    """The part of a fault's location that is in the user's file, and the value there."""
+def _located(loc: tuple[int | str, ...], value: Any) -> tuple[list[str], tuple[int | str, ...], Any]:
+    """The part of a fault's location that is in the user's file, the rest of it, and the value there."""
     parts: list[str] = []
-    for part in loc:
+    for depth, part in enumerate(loc):
+        if isinstance(value, dict) and part not in value and value.get("type") == part:
+            continue  # pydantic's name for an arm of a union that its `type` chose
         try:
             value = value[part]
         except (KeyError, IndexError, TypeError):
-            break
+            return parts, loc[depth:], value
         parts.append(str(part))
-    return parts, value
+    return parts, (), value
 
 
 def _place(key: str, layers: Layers, where: str) -> str:

@@ -8,12 +8,19 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 
+from harness.config.claims import Claim, subject
+from harness.config.components import Base, Build, Component
 from harness.config.flags import FlagValue, check_flag_name
+from harness.config.image import Image
+from harness.config.strict import Strict
 from harness.words import Cache, Warmup
 
 SCHEMA_VERSION = 1
+
+FROZEN = "read from a bundle"
+"""Validation context of a profile that was used already: its rules were those of its day."""
 
 Positive = Annotated[int, Field(ge=1)]
 PositiveFloat = Annotated[float, Field(gt=0)]
@@ -22,12 +29,6 @@ Flags = dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9.\-_]*$")], FlagValue]
 
 OWNED_FLAGS = frozenset({"host", "port", "served-model-name", "model", "uds", "api-key"})
 """Flags that the launcher sets itself; a profile that sets them would measure another server."""
-
-
-class Strict(BaseModel):
-    """Unknown keys are errors, values never change after validation."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Host(Strict):
@@ -43,13 +44,6 @@ class Engine(Strict):
 
     command: tuple[str, ...] = Field((".venv-vllm/bin/vllm",), min_length=1, description="argv before `serve`")
     version: str = Field("", description="version that the engine must print, '' = any")
-
-
-class Image(Strict):
-    """The container image that the docker launcher starts."""
-
-    reference: str = Field(..., pattern=r"^[^@\s]+@sha256:[0-9a-f]{64}$", description="name@sha256:digest")
-    shm_size_gib: Positive = 32
 
 
 class Forge(Strict):
@@ -85,8 +79,8 @@ class Model(Strict):
 class Serve(Strict):
     """Flags and environment of the server, over all modes."""
 
-    flags: Flags = {}
-    env: dict[str, str] = {}
+    flags: Flags = Field({})
+    env: dict[str, str] = Field({})
 
     @model_validator(mode="after")
     def _flags_are_ours_to_set(self) -> Serve:
@@ -230,7 +224,7 @@ class Profile(Strict):
     image: Image | None = None
     model: Model
     serve: Serve = Serve()
-    modes: dict[str, Mode]
+    modes: dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9\-]*$")], Mode]
     warmup_off: Serve = Field(Serve(), description="switches off the engine's optional warm-ups")
     plan: PlanConfig = PlanConfig()
     course: Course = Course()
@@ -241,7 +235,9 @@ class Profile(Strict):
     candidate: str = Field("", description="stack of the candidate, '' = the profile as it is")
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Profile:
+    def _fits_together(self, info: ValidationInfo) -> Profile:
+        if info.context == FROZEN:
+            return self  # a rule that came later must not make old evidence unreadable
         for planned in self.plan.modes:
             if planned not in self.modes:
                 known = ", ".join(self.modes)
@@ -265,18 +261,32 @@ class Profile(Strict):
 
 
 class Stack(Strict):
-    """One arm: how it differs from the profile."""
+    """One arm: how it differs from the profile, and the patches that its image carries."""
 
     schema_version: Literal[1] = 1
     name: str = Field(..., pattern=r"^[a-z0-9][a-z0-9\-]*$")
     description: str = Field(..., min_length=1)
+    extends: str = Field("", description="stack that this one adds to; its tables are already merged in here")
     model_path: str = Field("", description="serve this folder instead of the profile's model")
     forge: dict[str, int | float | bool] = Field({}, description="changed arguments of a forged model")
     serve: Serve = Serve()
+    base: Base | None = None
+    build: Build = Build()
+    components: tuple[Component, ...] = ()
+    claims: tuple[Claim, ...] = ()
 
     @model_validator(mode="after")
-    def _one_model(self) -> Stack:
+    def _fits_together(self) -> Stack:
         if self.model_path and self.forge:
             raise ValueError("name either `model_path` or [forge], not both")
         self.serve.refuse_speculation("serve.flags")
+        names = [component.name for component in self.components]
+        if len(set(names)) != len(names):
+            raise ValueError(f"components names something twice: {', '.join(names)}")
+        if self.components and self.base is None:
+            raise ValueError('[[components]] need the image that they go onto: [base] reference = "name@sha256:..."')
+        subjects = [subject(claim) for claim in self.claims]
+        for about in subjects:
+            if subjects.count(about) > 1:
+                raise ValueError(f"claims says twice: {' '.join(str(part) for part in about if part is not None)}")
         return self

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from harness.config.model import FROZEN
 from harness.errors import BundleError
 from harness.records import SCHEMA_VERSION, LaunchRecord, Lock, Plan, Record, Run, Verdict
 from harness.words import Arm
@@ -105,6 +106,11 @@ class LaunchDir:
         return self.root / "launch.json"
 
     @property
+    def container_file(self) -> Path:
+        """The engine's own description of the container; absent for a server that was a process."""
+        return self.root / "container.json"
+
+    @property
     def log_file(self) -> Path:
         """The server's output, raw."""
         return self.root / "server.log"
@@ -167,11 +173,15 @@ def write_atomically(path: Path, data: bytes) -> None:
     """Write so that a reader, or a crash, finds the old file or the new one, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    temporary.rename(path)
+    try:
+        with temporary.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.rename(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def write_record(path: Path, record: BaseModel) -> None:
@@ -227,7 +237,7 @@ def read_lines(path: Path, kind: type[R]) -> Iterator[R]:
 
 def _validated(data: str | bytes, kind: type[R], where: str) -> R:
     try:
-        return kind.model_validate_json(data)
+        return kind.model_validate_json(data, context=FROZEN)
     except ValidationError as e:
         fault = e.errors(include_url=False)[0]
         key = ".".join(map(str, fault["loc"]))

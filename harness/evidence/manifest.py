@@ -12,12 +12,14 @@ from pathlib import Path
 from harness.evidence.bundle import write_atomically
 
 MANIFEST = "SHA256SUMS"
+UNFINISHED = ".*.tmp"
+"""Files that `write_atomically` had not renamed yet."""
 DERIVED = ("verdict.json", "report", MANIFEST)
 
 
 def evidence_files(root: Path) -> list[Path]:
     """Files of the bundle that are evidence, sorted by their relative path."""
-    files = [p for p in root.rglob("*") if p.is_file() and not p.name.startswith(".")]
+    files = [p for p in root.rglob("*") if p.is_file() and not p.match(UNFINISHED)]
     return sorted(
         (p for p in files if p.relative_to(root).parts[0] not in DERIVED),
         key=lambda p: p.relative_to(root).as_posix(),

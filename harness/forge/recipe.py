@@ -32,7 +32,7 @@ class Recipe:
     changed_successor: bool = False
     """One token's successor differs from that of the same recipe without this."""
     near_tie: bool = False
-    """One token's two best successors are almost equal, and the order of the two is swapped."""
+    """The special token's two best successors are almost equal; `changed_successor` says which one wins."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be built, naming the option that mends it."""
@@ -76,7 +76,7 @@ class Recipe:
     def rule(self) -> Rule:
         """The successor map and the set of wrong drafts."""
         follows = dict(zip(self.cycle, self.cycle[1:] + self.cycle[:1], strict=True))
-        if self.changed_successor or self.near_tie:
+        if self.changed_successor:
             follows[self.special_token] = self.other_successor
         count = round(self.wrong_drafts * self.vocab_size)
         wrong = self._random("wrong-drafts").sample(range(self.vocab_size), count)
@@ -94,7 +94,8 @@ class Recipe:
         if not self.near_tie:
             return None
         place = self.cycle.index(self.special_token)
-        return self.special_token, self.cycle[(place + 1) % self.vocab_size]
+        ordinary = self.cycle[(place + 1) % self.vocab_size]
+        return self.special_token, ordinary if self.changed_successor else self.other_successor
 
     def mistaken_for(self, token: int) -> int:
         """The token that the MTP layer takes `token` for: one with another successor."""

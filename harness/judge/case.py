@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
 
 from harness.evidence.bundle import Bundle
+from harness.evidence.manifest import manifest_text
 from harness.forge.arithmetic import Rule
 from harness.forge.truth import load_rule_file
 from harness.judge.proof import cache_proof
 from harness.judge.read import LaunchEvidence, WindowEvidence, read_launch
-from harness.records import Lock, Plan, Row, Run
+from harness.records import ENGINE_STAGE, Lock, Plan, Row, Run
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup, Word
+
+STAGES_OF_ENVIRONMENT = ("caches", ENGINE_STAGE)
+"""What fails before a server is started, or takes it away whatever it did."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +38,15 @@ class Cell:
 
     @cached_property
     def cache_label(self) -> str:
-        """The proven cache state, or both where the arms' states differ."""
-        seen = [dict.fromkeys(cache_proof(x).proof for x in side if x.record) for _, side in self.arms()]
-        labels = ["/".join(states) or str(self.cache) for states in seen]
-        return labels[0] if labels[0] == labels[1] else f"{labels[0]} vs {labels[1]}"
+        """The proven cache state, or both where the arms' states differ; as planned where nothing was started."""
+        seen = [dict.fromkeys(cache_proof(x).proof for x in side if not not_begun(x)) for _, side in self.arms()]
+        return " vs ".join(dict.fromkeys("/".join(states) for states in seen if states)) or str(self.cache)
 
-    @property
+    @cached_property
     def same_cache_state(self) -> bool:
-        """False where figures that depend on the caches must not be compared."""
-        return " vs " not in self.cache_label
+        """False where figures that depend on the caches must not be compared: the launches of a pair differ."""
+        pairs = [p for p in zip(self.control, self.candidate, strict=True) if not any(map(not_begun, p))]
+        return all(cache_proof(a).proof is cache_proof(b).proof for a, b in pairs)
 
     def row(
         self,
@@ -98,6 +102,11 @@ class Case:
     rules: dict[Arm, Rule]
     """Rules of the forged models; empty for others."""
 
+    @cached_property
+    def manifest(self) -> str:
+        """SHA-256 of every file of the evidence as it is now, in the format of SHA256SUMS."""
+        return manifest_text(self.bundle.root)
+
     @property
     def contexts(self) -> list[int]:
         """Context lengths in tokens."""
@@ -121,7 +130,7 @@ def read_case(bundle: Bundle) -> Case:
     for mode, warmup, cache in keys:
         sides = {
             arm: tuple(
-                launches[x.id]
+                _as_judged(launches[x.id])
                 for x in sorted(plan.launches, key=lambda x: x.pair)
                 if (x.mode, x.warmup, x.cache, x.arm) == (mode, warmup, cache, arm) and not x.burn_in
             )
@@ -139,9 +148,20 @@ def read_case(bundle: Bundle) -> Case:
     )
 
 
+def _as_judged(launch: LaunchEvidence) -> LaunchEvidence:
+    """Requests that something around the server cut short are not held against its arm."""
+    return replace(launch, windows=()) if not_begun(launch) else launch
+
+
 def completed(launch: LaunchEvidence) -> bool:
     """True for a launch that ran its course and was stopped by us."""
     return launch.record is not None and launch.record.status is LaunchStatus.COMPLETED
+
+
+def not_begun(launch: LaunchEvidence) -> bool:
+    """True where something around the server was missing or went away, so that nothing tells about the arm."""
+    record = launch.record
+    return record is None or (record.status is LaunchStatus.FAILED and record.stage in STAGES_OF_ENVIRONMENT)
 
 
 def shown(values: list[float | None], form: str = "{:.1f}") -> str | None:

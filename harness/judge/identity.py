@@ -21,6 +21,15 @@ class Difference:
     candidate_token: int | None
     gap_nat: float | None
     """Logprob gap of the two best candidates in the control at that token; None without logprobs."""
+    candidate_gap_nat: float | None
+    """The same in the candidate."""
+    same_two: bool
+    """Both arms have the same two best candidates at that token."""
+
+    def near_tie(self, limit_nat: float) -> bool:
+        """Only rounding parts them: in both arms the same two tokens are best, and nearly equal."""
+        gaps = (self.gap_nat, self.candidate_gap_nat)
+        return self.same_two and all(gap is not None and gap <= limit_nat for gap in gaps)
 
 
 @dataclass(frozen=True)
@@ -39,7 +48,9 @@ class Comparison:
         if not self.differing:
             return f"{self.compared} of {self.compared} outputs are the same bytes"
         first = self.differing[0]
-        gap = "logprobs not taken" if first.gap_nat is None else f"gap {first.gap_nat:.3f} nat"
+        gap = f"gap {_nat(first.gap_nat)}, in the candidate {_nat(first.candidate_gap_nat)}"
+        if first.gap_nat is first.candidate_gap_nat is None:
+            gap = "logprobs not taken"
         return (
             f"{len(self.differing)} of {self.compared} outputs differ; first: prompt {first.index}, "
             f"token {first.token_index}: {first.control_token} vs {first.candidate_token} ({gap})"
@@ -50,8 +61,9 @@ def compare(control: Sequence[OutputRecord], candidate: Sequence[OutputRecord], 
     """Compare outputs of the same prompts in the same order.
 
     An empty output makes the whole comparison void of meaning, so it is not comparable, never
-    identical. A difference is a near tie when the control's two best candidates lie within
-    `near_tie_nat` of each other at that token.
+    identical. A difference is a near tie when both arms have the same two best candidates at that
+    token, within `near_tie_nat` of each other: a token that the control never considered, or one
+    that the candidate is sure of, is more than rounding.
     """
     if not control or len(control) != len(candidate):
         return Comparison(
@@ -70,21 +82,33 @@ def compare(control: Sequence[OutputRecord], candidate: Sequence[OutputRecord], 
     )
     if not differences:
         return Comparison(Identity.IDENTICAL, len(control))
-    near = all(d.gap_nat is not None and d.gap_nat <= near_tie_nat for d in differences)
+    near = all(d.near_tie(near_tie_nat) for d in differences)
     return Comparison(Identity.NEAR_TIE if near else Identity.DIVERGED, len(control), differences)
 
 
 def _difference(index: int, control: OutputRecord, candidate: OutputRecord) -> Difference:
     ours, theirs = control.token_ids, candidate.token_ids
     place = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
-    gap = None
-    if control.top_logprobs and place < len(control.top_logprobs):
-        known = sorted((v for v in control.top_logprobs[place].values() if v is not None), reverse=True)
-        gap = known[0] - known[1] if len(known) > 1 else None
+    best = [_two_best(x, place) for x in (control, candidate)]
+    gaps = [two[0][0] - two[1][0] if len(two) == 2 else None for two in best]
     return Difference(
         index=index,
         token_index=place,
         control_token=ours[place] if place < len(ours) else None,
         candidate_token=theirs[place] if place < len(theirs) else None,
-        gap_nat=gap,
+        gap_nat=gaps[0],
+        candidate_gap_nat=gaps[1],
+        same_two={text for _, text in best[0]} == {text for _, text in best[1]},
     )
+
+
+def _two_best(output: OutputRecord, place: int) -> list[tuple[float, str]]:
+    """(logprob, text) of the two best candidates at a token, fewer where they were not taken."""
+    if not output.top_logprobs or place >= len(output.top_logprobs):
+        return []
+    known = [(value, text) for text, value in output.top_logprobs[place].items() if value is not None]
+    return sorted(known, reverse=True)[:2]
+
+
+def _nat(gap: float | None) -> str:
+    return "unknown" if gap is None else f"{gap:.3f} nat"

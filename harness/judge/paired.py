@@ -16,6 +16,10 @@ ALPHA = 0.05
 """One-sided error on each side of the 90 % interval."""
 
 
+MOST_PAIRS = 200
+"""No host is asked for more."""
+
+
 @dataclass(frozen=True)
 class Judgement:
     """What pairs of launches say about one metric."""
@@ -53,17 +57,17 @@ def judge_pairs(
         return Judgement(Word.IMPROVED, shown)
     if low > -delta:
         return Judgement(Word.PASS, f"slightly slower: {shown}" if high < 0 else shown)
-    return Judgement(Word.INCONCLUSIVE, f"{shown}; about {_pairs_needed(spread, delta)} pairs would resolve it")
+    return Judgement(Word.INCONCLUSIVE, f"{shown}; {_pairs_needed(spread, abs(mean + delta))} pairs would resolve it")
 
 
-def _pairs_needed(spread: float, delta: float) -> int:
-    """Smallest even number of pairs whose interval is narrower than the margin, at the spread seen."""
+def _pairs_needed(spread: float, distance: float) -> str:
+    """Smallest even number of pairs whose interval no longer reaches the margin, if mean and spread stay as seen."""
     from scipy.stats import t  # noqa: PLC0415
 
-    for n in range(4, 200, 2):
-        if float(t.ppf(1 - ALPHA, n - 1)) * spread / math.sqrt(n) < delta:
-            return n
-    return 200
+    for n in range(4, MOST_PAIRS + 1, 2):
+        if float(t.ppf(1 - ALPHA, n - 1)) * spread / math.sqrt(n) < distance:
+            return f"about {n}"
+    return f"more than {MOST_PAIRS}"
 
 
 def _percent(log_ratio: float) -> str:

@@ -22,7 +22,8 @@ def cache_proof(launch: LaunchEvidence) -> Proof:
     """Hits and misses of the start-up, against what the plan claims.
 
     A warm launch without a hit in its log is `unproven`: an engine that uses no compile cache
-    (--enforce-eager) prints none, and a mounted folder alone proves nothing.
+    (--enforce-eager) prints none, and a mounted folder alone proves nothing. So is any launch whose
+    folders were not listed before it started.
     """
     assert launch.record is not None
     hits, misses, failed = (
@@ -30,10 +31,15 @@ def cache_proof(launch: LaunchEvidence) -> Proof:
         for kind in (Kind.CACHE_HIT, Kind.CACHE_MISS, Kind.CACHE_LOAD_FAILED)
     )
     sources = tuple(launch.place(e) for e in (hits[:1] + misses[:1] + failed[:1]))
-    found = len(launch.listings().get("start", {}))
+    listings = launch.listings()
+    if "start" not in listings:
+        return Proof(CacheProof.UNPROVEN, "the cache folders were not listed before the start", sources)
+    found = len(listings["start"])
     seen = f"{len(hits)} hits, {len(misses)} misses, {len(failed)} failed loads, {found} files at start"
     if launch.record.launch.cache is Cache.COLD:
-        if found or hits:
+        # A hit after the first miss is of what this launch wrote itself: another rank, or an equal graph.
+        foreign = hits and (not misses or hits[0].line < misses[0].line)
+        if found or foreign:
             return Proof(CacheProof.WARM, f"claimed cold, but {seen}", sources)
         return Proof(CacheProof.COLD, seen, sources)
     if failed or misses:

@@ -58,8 +58,8 @@ class Decode:
 
 
 def decode_pass(window: WindowEvidence) -> Decode | None:
-    """Figures of a decode window with one request; None where it has a fault or is another window."""
-    if window.fault is not None or len(window.requests) != 1:
+    """Figures of a decode window with one request; None where it has a fault, a stall, or several requests."""
+    if window.fault is not None or window.stalled is not None or len(window.requests) != 1:
         return None
     request = window.requests[0]
     seconds, rate = decode_s(request), decode_rate(request)

@@ -17,6 +17,9 @@ from harness.observe.vllm_log import Event, Kind, events
 from harness.records import CheckRecord, LaunchRecord, Mark, OutputRecord, RequestRecord, Window
 from harness.words import Step
 
+BURST_NS = 50_000
+BURST_EVENTS = 16
+
 
 @dataclass(frozen=True)
 class WindowEvidence:
@@ -31,6 +34,24 @@ class WindowEvidence:
     def fault(self) -> str | None:
         """Why no figure of this window may be used, or None."""
         return self.unserved or self.miscounted
+
+    @cached_property
+    def stalled(self) -> str | None:
+        """Why the events' times are the client's and not the server's, or None.
+
+        Steps of an engine take longer than BURST_NS; when most events come closer together than that,
+        they had piled up in the socket while the client was not running, and no rate follows from them.
+        Counts and bytes are as good as ever.
+        """
+        for request in self.requests:
+            gaps = [b - a for a, b in pairwise(request.event_ns)]
+            close = sum(gap < BURST_NS for gap in gaps)
+            if len(gaps) >= BURST_EVENTS and close > len(gaps) / 2:
+                return (
+                    f"request {request.request}: {close} of {len(gaps)} gaps between events are under "
+                    f"{BURST_NS / 1000:g} us, so the client read them late, in a burst"
+                )
+        return None
 
     @cached_property
     def unserved(self) -> str | None:
@@ -63,12 +84,14 @@ class WindowEvidence:
         return self._draft_fault()
 
     def _draft_fault(self) -> str | None:
-        """Self-check under MTP with one draft token; DESIGN 5 and notes/vllm.md 4."""
+        """Self-check under MTP, exact with one draft token; DESIGN 5 and notes/vllm.md 4."""
         if self.draft_tokens == 0:
             return None
         drafts, accepted, generated = (self.counted(n) for n in ("drafts", "accepted", "generation_tokens"))
         if drafts is None or accepted is None or generated is None:
             return "the server runs with MTP and does not count drafts"
+        if not drafts and generated > len(self.requests):
+            return f"the server runs with MTP and drafted nothing for {generated} tokens"
         if self.draft_tokens == 1:
             trimmed = len(self.requests) + drafts + accepted - generated
             if not 0 <= trimmed <= len(self.requests):
@@ -142,6 +165,10 @@ class LaunchEvidence:
     def windows_of(self, step: Step, context_tokens: int | None = None) -> list[WindowEvidence]:
         """Windows of a step, in the order of their passes."""
         return [w for w in self.windows if w.window.step is step and w.window.context_tokens == context_tokens]
+
+    def windows_in(self, step: Step) -> list[WindowEvidence]:
+        """Windows of a step at every context."""
+        return [w for w in self.windows if w.window.step is step]
 
     def listings(self) -> dict[str, dict[str, int]]:
         """Cache folders: stage -> relative path -> bytes."""
@@ -237,6 +264,6 @@ class _Scrapes:
             path = self._folder / name
             try:
                 self._parsed[name] = prometheus.parse(path.read_text("utf-8")) if path.is_file() else None
-            except ValueError as e:
-                raise BundleError(f"{path}: not a Prometheus scrape ({e})") from None
+            except ValueError:  # torn: the harness was killed while it wrote
+                self._parsed[name] = None
         return self._parsed[name]

@@ -6,6 +6,7 @@ Every launch of a lane finds its caches at the same path, because paths enter so
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 from pathlib import Path
 
@@ -25,16 +26,20 @@ class LaneCaches:
         """Make the live folder what the launch asks for.
 
         Raises:
-            SetupFailure: the launch is to be warm, and the cold launch left nothing to copy.
+            SetupFailure: the launch is to be warm, and the cold launch left nothing to copy; or the
+                folder cannot be emptied or filled.
         """
-        shutil.rmtree(self.live, ignore_errors=True)
-        if cache is Cache.COLD:
-            self.live.mkdir(parents=True)
-            return
         source = self._kept / (warm_from or "")
-        if warm_from is None or not source.is_dir():
+        if cache is Cache.WARM and (warm_from is None or not source.is_dir()):
             raise SetupFailure(f"no warm cache: the cold launch {warm_from} did not complete and left none")
-        shutil.copytree(source, self.live, symlinks=True)
+        shutil.rmtree(self.live, ignore_errors=True)
+        try:
+            if cache is Cache.COLD:
+                self.live.mkdir(parents=True)
+            else:
+                shutil.copytree(source, self.live, symlinks=True)
+        except OSError as e:  # shutil.Error is one
+            raise SetupFailure(f"cannot make {self.live} {cache}: {e}; remove it by hand") from None
 
     def keep(self, launch_id: str) -> None:
         """Keep what a completed cold launch left, for the warm launches that start from it."""
@@ -49,8 +54,9 @@ class LaneCaches:
 def listing(root: Path) -> dict[str, int]:
     """Files below the cache root with their size in bytes, by relative path."""
     sizes = {}
-    for path in sorted(root.rglob("*")):
-        with contextlib.suppress(FileNotFoundError):  # a compiler's temporary file, gone again
-            if path.is_file():
-                sizes[path.relative_to(root).as_posix()] = path.stat().st_size
-    return sizes
+    for folder, _, names in os.walk(root):  # passes over folders that are gone again, which rglob does not
+        for path in (Path(folder, name) for name in names):
+            with contextlib.suppress(FileNotFoundError):  # a compiler's temporary file, gone again
+                if path.is_file():
+                    sizes[path.relative_to(root).as_posix()] = path.stat().st_size
+    return dict(sorted(sizes.items()))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|PRIVATE", re.IGNORECASE)
+SECRET_NAME = re.compile(r"TOKEN(?!IZ|S_PER)|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|PRIVATE", re.IGNORECASE)
 
 CACHE_VARIABLES = {
     "XDG_CACHE_HOME": "xdg",
@@ -46,8 +47,9 @@ def server_environment(
         caches: root of the compile caches.
         layers: profile, mode, warm-up and stack, the later one wins.
     """
+    folder = Path(shutil.which(engine) or engine).parent  # a bare name was found on the harness's own PATH
     environment = {
-        "PATH": f"{Path(engine).parent}:/usr/local/bin:/usr/bin:/bin",
+        "PATH": f"{folder}:/usr/local/bin:/usr/bin:/bin",
         "HOME": str(home),
         "TMPDIR": str(temporary),
         "LANG": "C.UTF-8",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import tempfile
 from pathlib import Path
@@ -21,10 +22,12 @@ def lane_lock(resources: tuple[str, ...], wait_s: float) -> list[FileLock]:
         SetupFailure: another process holds one of them for longer than `wait_s`.
     """
     folder = Path(tempfile.gettempdir()) / "qualify-locks"
-    folder.mkdir(mode=0o777, exist_ok=True)
+    folder.mkdir(exist_ok=True)
+    with contextlib.suppress(PermissionError):  # another user's, who opened it to us in the same way
+        folder.chmod(0o777)  # mkdir's mode goes through the umask
     held: list[FileLock] = []
     for resource in sorted(resources):
-        lock = FileLock(folder / f"{hashlib.sha256(resource.encode()).hexdigest()[:32]}.lock")
+        lock = FileLock(folder / f"{hashlib.sha256(resource.encode()).hexdigest()[:32]}.lock", mode=0o666)
         try:
             lock.acquire(timeout=wait_s)
         except Timeout:

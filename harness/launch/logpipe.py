@@ -10,16 +10,45 @@ import hashlib
 import os
 import threading
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
+from typing import Protocol
 
 READ_BYTES = 1 << 16
 
 
-class LogPipe:
-    """Copies one file descriptor to a file until its last writer closes it."""
+class LogSource(Protocol):
+    """Where a server's output comes from."""
 
-    def __init__(self, fd: int, log_file: Path, times_file: Path) -> None:
-        self._fd = fd
+    def read(self) -> bytes:
+        """Wait for the next bytes and return them; nothing at the end."""
+
+    def close(self) -> None:
+        """Give the source free; called once, after the end."""
+
+
+@dataclass(frozen=True)
+class PipeEnd:
+    """The reading end of a pipe, as a source."""
+
+    fd: int
+
+    def read(self) -> bytes:
+        """See `LogSource.read`."""
+        return os.read(self.fd, READ_BYTES)
+
+    def close(self) -> None:
+        """See `LogSource.close`."""
+        os.close(self.fd)
+
+
+class LogPipe:
+    """Copies one source (a file descriptor, say) to a file until its last writer closes it."""
+
+    def __init__(self, source: LogSource | int, log_file: Path, times_file: Path) -> None:
+        self._source = PipeEnd(source) if isinstance(source, int) else source
         self._log_file = log_file
         self._times_file = times_file
         self._hash = hashlib.sha256()
@@ -30,22 +59,25 @@ class LogPipe:
         self._thread.start()
 
     def _copy(self) -> None:
-        with self._log_file.open("wb", buffering=0) as log, self._times_file.open("w", encoding="ascii") as times:
-            while data := os.read(self._fd, READ_BYTES):
-                now = time.monotonic_ns()
-                if self.first_byte_ns is None:
-                    self.first_byte_ns = now
-                self._hash.update(data)
-                self._bytes += len(data)
-                if self._write_error is not None:
-                    continue  # keep draining: a full pipe would stop the server that is being measured
-                try:
-                    log.write(data)
-                    times.write(f"[{self._bytes}, {now}]\n")
-                    times.flush()
-                except OSError as e:
-                    self._write_error = e
-        os.close(self._fd)
+        try:
+            with self._log_file.open("wb", buffering=0) as log, self._times_file.open("wb", buffering=0) as times:
+                for now, data in self._read():
+                    _write_all(log, data)
+                    _write_all(times, b"[%d, %d]\n" % (self._bytes, now))
+        except OSError as e:
+            self._write_error = e
+            for _ in self._read():
+                pass  # keep draining: a full pipe would stop the server that is being measured
+        self._source.close()
+
+    def _read(self) -> Iterator[tuple[int, bytes]]:
+        while data := self._source.read():
+            now = time.monotonic_ns()
+            if self.first_byte_ns is None:
+                self.first_byte_ns = now
+            self._hash.update(data)
+            self._bytes += len(data)
+            yield now, data
 
     def finish(self, timeout_s: float) -> bool:
         """Wait for the end of the output; False when a writer still holds the pipe open."""
@@ -60,6 +92,12 @@ class LogPipe:
     def write_error(self) -> OSError | None:
         """Why the file lacks the end of the output (a full disk, say), or None."""
         return self._write_error
+
+
+def _write_all(file: FileIO, data: bytes) -> None:
+    """Write the whole of it: a disk with little space left takes a part without an error, and refuses the rest."""
+    while data:
+        data = data[file.write(data) :]
 
 
 def tail(log_file: Path, lines: int = 40, limit_bytes: int = 16_384) -> str:

@@ -12,6 +12,8 @@ import requests
 from harness.launch.launcher import LaunchFailed, Server
 
 POLL_S = 0.05
+DEATH_SHOWS_S = 3.0
+"""A server breaks its connections off this much before its process is seen to have ended."""
 
 
 class Stage(Protocol):
@@ -43,7 +45,7 @@ class Healthy:
     def passed(self, server: Server) -> bool:
         """See `Stage.passed`."""
         try:
-            return requests.get(f"{server.base_url}/health", timeout=5).ok
+            return _get(f"{server.base_url}/health", self.timeout_s).status_code == 200
         except requests.RequestException:
             return False
 
@@ -59,7 +61,7 @@ class ModelNamed:
     def passed(self, server: Server) -> bool:
         """See `Stage.passed`."""
         try:
-            answer = requests.get(f"{server.base_url}/v1/models", timeout=5)
+            answer = _get(f"{server.base_url}/v1/models", self.timeout_s)
             served = [str(m["id"]) for m in answer.json()["data"]]
         except (requests.RequestException, ValueError, KeyError, TypeError):
             return False
@@ -102,11 +104,12 @@ def wait_until_ready(server: Server, stages: tuple[Stage, ...], passed: Callable
                 done = stage.passed(server)
             except LaunchFailed as e:
                 # The first request fails because the server died of it: then that is the reason.
-                raise LaunchFailed(stage.name, _death(server, grace_s=3.0) or e.reason) from None
-            if done:
-                break
+                raise LaunchFailed(stage.name, _death(server, grace_s=DEATH_SHOWS_S) or e.reason) from None
+            # Asked of a stage that passed, too: another server on the port may have answered for a dead one.
             if death := _death(server):
                 raise LaunchFailed(stage.name, death)
+            if done:
+                break
             if time.monotonic() > deadline:
                 raise LaunchFailed(
                     stage.name, f"not passed within {stage.timeout_s:g} s; raise timeouts.* if it is slow"
@@ -115,12 +118,17 @@ def wait_until_ready(server: Server, stages: tuple[Stage, ...], passed: Callable
         passed(stage.name)
 
 
+def _get(url: str, timeout_s: float) -> requests.Response:
+    with requests.Session() as session:
+        session.trust_env = False  # neither a proxy nor a .netrc of the user's has a part in this
+        return session.get(url, timeout=min(5.0, timeout_s), allow_redirects=False)
+
+
 def _death(server: Server, grace_s: float = 0.0) -> str | None:
     deadline = time.monotonic() + grace_s
     while True:
         if exit_ := server.ended():
-            how = f"signal {exit_.signal}" if exit_.signal else f"exit code {exit_.code}"
-            return f"the server ended by itself ({how})"
+            return f"the server ended by itself ({exit_.how})"
         if time.monotonic() >= deadline:
             return None
         time.sleep(POLL_S)

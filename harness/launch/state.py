@@ -6,17 +6,22 @@ the marker that the file names: a process number that the system gave to somebod
 
 from __future__ import annotations
 
-import json
+import contextlib
+import os
+import time
 import uuid
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Annotated
 
 import psutil
+from pydantic import BaseModel, ConfigDict, Field
 
-from harness.evidence.bundle import write_json
+from harness.evidence.bundle import write_record
 
 MARKER = "QUALIFY_LAUNCH_MARKER"
+KEEPS_MARKER = {"SPT_NOENV": "1"}
+"""vLLM names its processes with setproctitle, which overwrites the environment of /proc unless it is told not to."""
 
 
 def new_marker() -> str:
@@ -24,34 +29,49 @@ def new_marker() -> str:
     return uuid.uuid4().hex
 
 
-@dataclass(frozen=True)
-class RunningState:
+class RunningState(BaseModel):
     """A server that a harness started and has not stopped yet."""
 
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
     launch: str
-    marker: str
-    owner_pid: int
-    owner_started: float
-    """Creation time of the harness process; a reused pid has another."""
+    marker: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+    owner_pid: Annotated[int, Field(gt=0)]
+    owner_started: int
+    """Start of the harness process in clock ticks since boot: a reused pid has another, and no
+    change of the clock moves it."""
     work_dir: str
 
     def write(self, folder: Path) -> Path:
         """Write the state file; to be called before the server starts."""
         path = folder / f"{self.marker}.json"
-        write_json(path, asdict(self))
+        write_record(path, self)
         return path
 
     def owner_lives(self) -> bool:
         """True while the harness that started the server is still there."""
-        try:
-            return psutil.Process(self.owner_pid).create_time() == self.owner_started
-        except psutil.NoSuchProcess:
-            return False
+        return process_lives(self.owner_pid, self.owner_started)
 
 
-def this_process_started() -> float:
-    """Creation time of the running harness."""
-    return psutil.Process().create_time()
+def this_process_started() -> int:
+    """Start of the running harness, in clock ticks since boot."""
+    started = _started(os.getpid())
+    assert started is not None
+    return started
+
+
+def process_lives(pid: int, started: int) -> bool:
+    """True while the process is there that began at this moment (clock ticks since boot)."""
+    return _started(pid) == started
+
+
+def _started(pid: int) -> int | None:
+    """Start of a process in clock ticks since boot; None where it is gone, or dead and not yet waited for."""
+    try:
+        state, *rest = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if state in (b"Z", b"X") else int(rest[18])
 
 
 def marked_processes(marker: str) -> list[psutil.Process]:
@@ -66,28 +86,39 @@ def marked_processes(marker: str) -> list[psutil.Process]:
     return found
 
 
-def kill_marked(marker: str, wait_s: float = 10.0) -> int:
-    """SIGKILL every process that carries the marker, and wait for their end; return how many."""
+def remaining(marker: str, known: Collection[psutil.Process] = ()) -> set[psutil.Process]:
+    """What lives of a server: all that carry its marker, and those of `known`, which may have cleared it."""
+    return {*marked_processes(marker), *filter(_lives, known)}
+
+
+def kill_marked(marker: str, known: Collection[psutil.Process] = (), wait_s: float = 10.0) -> int:
+    """SIGKILL every process that `remaining` finds, and wait for their end; return how many."""
     killed = 0
-    while processes := marked_processes(marker):
+    while processes := remaining(marker, known):
         for process in processes:
-            try:
+            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
                 process.kill()
                 killed += 1
-            except psutil.NoSuchProcess:
-                continue
-        _, alive = psutil.wait_procs(processes, timeout=wait_s)
-        if alive:
-            break  # in uninterruptible sleep: nothing more can be done from here
+        deadline = time.monotonic() + wait_s
+        while any(map(_lives, processes)):  # not wait_procs: it waits for init to reap them, which some never do
+            if time.monotonic() > deadline:
+                return killed  # in uninterruptible sleep: nothing more can be done from here
+            time.sleep(0.01)
     return killed
+
+
+def _lives(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def abandoned(folder: Path) -> Iterator[tuple[Path, RunningState]]:
     """State files whose harness is gone."""
     for path in sorted(folder.glob("*.json")):
         try:
-            state = RunningState(**json.loads(path.read_text("utf-8")))
-        except (ValueError, TypeError):
-            continue  # not ours, or of another version: never guess what to kill
+            state = RunningState.model_validate_json(path.read_bytes())
+        except (OSError, ValueError):
+            continue  # gone again, not ours, or of another version: never guess what to kill
         if not state.owner_lives():
             yield path, state

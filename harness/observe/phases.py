@@ -63,16 +63,21 @@ def phases(marks: dict[str, int], log_events: Sequence[Event], clock: LogClock) 
     """
     found = dict(marks)
     limit = marks.get(SERVED)
+    if clock.times_ns and (limit is None or clock.times_ns[0] <= limit):
+        found.setdefault(FIRST_LINE, clock.times_ns[0])
     for event in log_events:
         time_ns = clock.at(event.end_offset)
         if time_ns is None or (limit is not None and time_ns > limit):
             continue
         if event.kind in LAST_COUNTS or event.kind not in found:
             found[event.kind] = time_ns
-    stretches = []
+    stretches: list[Phase] = []
     for name, begin, end in STRETCHES:
         if begin in found and end in found and found[begin] <= found[end]:
-            stretches.append(Phase(name, found[begin], found[end]))
+            # Ranks do not march in step: the first one compiles while the last one still loads.
+            begin_ns = max(found[begin], stretches[-1].end_ns if stretches else found[begin])
+            if begin_ns <= found[end]:
+                stretches.append(Phase(name, begin_ns, found[end]))
     return stretches
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +63,8 @@ def parse(text: str) -> Scrape:
         for sample in family.samples:
             name = sample.name.removesuffix("_total")
             if name in ours:
+                if not math.isfinite(sample.value):
+                    raise ValueError(f"{sample.name} is {sample.value}")
                 counters[ours[name]] = counters.get(ours[name], 0.0) + sample.value
             elif name == RUNNING:
                 running = (running or 0.0) + sample.value

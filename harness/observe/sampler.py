@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+import psutil
 
 PERIOD_S = 0.25
 
@@ -14,7 +17,8 @@ class HostSampler:
     """Samples resident memory per process in a thread, and writes one parquet file at the end.
 
     Blind spot: what rises and falls within one period is not seen. Resident memory counts pages
-    that processes share once per process.
+    that processes share once per process. A reading that fails, because a process went away under
+    it, is a gap and not a zero, and the next one is taken all the same.
     """
 
     def __init__(self, read: Callable[[], dict[str, int]], path: Path, period_s: float = PERIOD_S) -> None:
@@ -44,5 +48,6 @@ class HostSampler:
     def _sample(self) -> None:
         while not self._stop.is_set():
             begin = time.monotonic_ns()
-            self._rows += [(begin, process, size) for process, size in self._read().items()]
+            with contextlib.suppress(psutil.Error, OSError):
+                self._rows += [(begin, process, size) for process, size in self._read().items()]
             self._stop.wait(max(0.0, self._period_s - (time.monotonic_ns() - begin) / 1e9))

@@ -24,6 +24,7 @@ class Kind(StrEnum):
     CACHE_MISS = "compile cache miss"
     CACHE_LOAD_FAILED = "compile cache load failed"
     KV_TOKENS = "kv tokens"
+    CONCURRENCY = "maximum concurrency"
     GRAPHS = "graphs captured"
     ENGINE_INIT = "engine initialised"
     HTTP_READY = "http ready"
@@ -50,6 +51,8 @@ class Event:
     values: dict[str, str] = field(default_factory=dict)
 
 
+# No unbounded repeat may begin at more than one place of a line: a server under test can print lines
+# that take time with the square of their length.
 PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     (Kind.ENGINE_BANNER, re.compile(r"Initializing a V\d LLM engine \(v(?P<version>[^)]+)\)")),
     (Kind.LOAD_BEGIN, re.compile(r"Starting to load model ")),
@@ -74,24 +77,29 @@ PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
             r"(?:, Maximum concurrency for [\d,]+ tokens per request: (?P<concurrency>[\d.]+)x)?"
         ),
     ),
+    # A line of its own up to 0.27, the end of the line above since 0.28.
+    (Kind.CONCURRENCY, re.compile(r"Maximum concurrency for [\d,]+ tokens per request: (?P<concurrency>[\d.]+)x")),
     (Kind.GRAPHS, re.compile(r"Graph capturing finished in (?P<seconds>\d+) secs, took (?P<gib>-?[\d.]+) GiB")),
-    (Kind.ENGINE_INIT, re.compile(r"init engine \(.*?\) took (?P<seconds>[\d.]+) s")),
+    (Kind.ENGINE_INIT, re.compile(r"init engine \(.{0,200}?\) took (?P<seconds>[\d.]+) s")),
     (Kind.HTTP_READY, re.compile(r"Application startup complete\.")),
     (Kind.JIT_ARMED, re.compile(r"Kernel JIT monitor activated")),
     (
         Kind.LATE_JIT,
         re.compile(
-            r"(?P<backend>\w+) (?:kernel |autotune/warmup candidate )?JIT compilation during inference: "
+            r"\b(?P<backend>\w+) (?:kernel |autotune/warmup candidate )?JIT compilation during inference: "
             r"(?P<kernel>[^\s(]+?)(?: \((?P<detail>.*)\))?\.(?: This causes a latency spike.*)?$"
         ),
     ),
-    (Kind.RUNNER, re.compile(r"Using V2 Model Runner|Model Runner V2 .*; using the V1 model runner instead")),
-    (Kind.ATTENTION, re.compile(r"Using (?P<backend>[\w ]+?) (?:attention )?backend\b")),
+    (Kind.RUNNER, re.compile(r"Using V2 Model Runner|Model Runner V2 .{0,200}; using the V1 model runner instead")),
+    (
+        Kind.ATTENTION,
+        re.compile(r"Using (?:AttentionBackendEnum\.)?(?P<backend>[\w ]{1,60}?)(?<! MoE) (?:attention )?backend\b"),
+    ),
     (Kind.SCHEDULED_TOKENS, re.compile(r"max_num_scheduled_tokens is set to (?P<tokens>\d+)")),
     (
         Kind.ERROR,
         re.compile(
-            r"^(?:\w*Error|\w*Exception): |Traceback \(most recent call last\)|EngineCore (?:failed|encountered)"
+            r"^[\w.]*(?:Error|Exception): |Traceback \(most recent call last\)|EngineCore (?:failed|encountered)"
         ),
     ),
 )

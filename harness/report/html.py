@@ -1,9 +1,132 @@
-"""One self-contained HTML page."""
+"""One self-contained HTML page: no script, nothing loaded, everything a stranger wrote escaped."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from harness.judge.case import Case
 from harness.records import Verdict
+from harness.report import plots
+from harness.report.launches import (
+    failures,
+    harness_text,
+    launch_lines,
+    model_text,
+    stack_differences,
+)
+from harness.report.memories import tracks
+from harness.report.model import flags, grouped, noteworthy, untested, why
+from harness.report.speeds import panels
+from harness.report.starts import phase_names, starts
+from harness.report.summary import cell_text
+from harness.report.text import plural, public, tokens_text
+from harness.words import Arm, Word
+
+_EVIDENCE_FILE = re.compile(r"^(?!/)(?:[\w.+=-]+/)*?[\w.+=-]+?\.(?:jsonl?|log|prom|parquet|xml)(?=$|:|,| |\.\.)")
+"""A file at the beginning of a source; a line, a field, or the second file of a range may follow."""
+SHORT = 15
+"""Longer figures are sentences, and read better from the left."""
+
+CONTENTS = (
+    ("compared", "What was compared"),
+    ("noteworthy", "What stands out"),
+    ("rows", "Every row"),
+    ("start-up", "Start-up"),
+    ("throughput", "Throughput"),
+    ("memory", "Memory"),
+    ("failures", "Failures"),
+    ("launches", "Launches"),
+    ("not-claimed", "What is not claimed"),
+)
+"""Sections of the page by their id."""
 
 
 def page(case: Case, verdict: Verdict) -> str:
     """The page."""
-    return "<html></html>"
+    environment = Environment(
+        loader=PackageLoader("harness.report"),
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        {"tokens": tokens_text, "source": _source, "is_short": _is_short, "slug": _slug, "plural": plural}
+    )
+    return environment.get_template("page.html.j2").render(_verdict(case, verdict) | _evidence(case))
+
+
+def _verdict(case: Case, verdict: Verdict) -> dict[str, Any]:
+    harness, harness_fault = harness_text(case)
+    return {
+        "verdict": verdict,
+        "why": why(case, verdict),
+        "counts": [(w, n) for w in Word if (n := sum(r.word is w for r in verdict.rows))],
+        "plan": case.plan,
+        "run": case.run,
+        "flags": flags(case),
+        "harness": harness,
+        "harness_fault": harness_fault,
+        "arms": [
+            {
+                "arm": arm,
+                "stack": case.plan.stack(arm),
+                "lock": case.locks[arm],
+                "model": model_text(case.locks[arm]),
+                "differences": stack_differences(case, arm),
+            }
+            for arm in Arm
+        ],
+        "noteworthy": noteworthy(verdict),
+        "cell_text": cell_text,
+        "groups": grouped(verdict.rows),
+        "untested": untested(verdict),
+    }
+
+
+def _evidence(case: Case) -> dict[str, Any]:
+    found_starts, found_panels, found_tracks = starts(case), panels(case), tracks(case)
+    return {
+        "starts": found_starts,
+        "phases": phase_names(found_starts),
+        "start_plot": plots.start_up(found_starts) if found_starts else None,
+        "panels": [(p, plots.throughput(p, f"rate-{n}")) for n, p in enumerate(found_panels)],
+        "tracks": [(t, plots.memory(t, f"memory-{n}", found_tracks)) for n, t in enumerate(found_tracks)],
+        "steps": [
+            (s, n) for n, s in enumerate(plots.STEP_BANDS) if any(b.step is s for t in found_tracks for b in t.course)
+        ],
+        "many_fold": plots.MANY_FOLD,
+        "launches": launch_lines(case),
+        "failures": failures(case),
+        "contents": [(i, text) for i, text in CONTENTS if i != "failures" or failures(case)],
+    }
+
+
+def _shown(value: object) -> object:
+    """What every expression of the templates passes through, before it is escaped."""
+    if value is None:
+        return "-"
+    return public(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _source(source: str) -> Markup:
+    """A source, linked to its file where the page lies in its bundle (report/report.html)."""
+    match = _EVIDENCE_FILE.match(source)
+    if match is None or ".." in match[0].split("/"):
+        return Markup("{}").format(public(source))  # format escapes its arguments
+    return Markup('<a href="../{}">{}</a>{}').format(match[0], match[0], public(source[match.end() :]))
+
+
+def _is_short(text: str | None) -> bool:
+    """True for a figure that stands right-aligned under others."""
+    return text is None or len(text) <= SHORT
+
+
+def _slug(word: str) -> str:
+    """A word as the name of a CSS class."""
+    return word.replace(" ", "-")

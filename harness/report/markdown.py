@@ -1,92 +1,144 @@
-"""The report as Markdown, in the row order that reviewers of this field use."""
+"""The report as a comment on a pull request, its rows in the order that reviewers of this field use."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from harness.judge.case import Case
 from harness.records import Row, Verdict
+from harness.report.blocks import Block, fitted
+from harness.report.escape import code, fenced, inline
+from harness.report.launches import (
+    failures,
+    harness_text,
+    model_text,
+    stack_differences,
+)
+from harness.report.model import NOTEWORTHY, counted, flags, noteworthy, untested, why
 from harness.report.summary import cell_text
+from harness.report.text import plural
 from harness.words import Arm, Word
 
-LIMIT_LOG_TAIL = 3000
+ORDER: tuple[tuple[str, ...], ...] = (
+    ("late",),
+    ("KV",),
+    ("memory", "residency", "lowest free", "free", "GPU", "host RSS"),
+    ("accepted",),
+    ("identity", "known answers"),
+    ("start-up", "cold start", "warm start"),
+    ("first prompt",),
+    ("prefill",),
+    ("decode", "tokens per step"),
+)
+"""Beginnings of rows' names, in the order in which they are shown (DESIGN 8); all others follow."""
+
+BY_CONTEXT = ("first prompt", "prefill", "decode", "tokens per step")
+"""Rows whose short context stands before the long one."""
+
+TABLE_HEAD = "| row | cell | control | candidate | unit | word | reason |\n|:--|:--|--:|--:|:--|:--|:--|\n"
+LOG_TAIL_CHARACTERS = 4_000
 
 
 def comment(case: Case, verdict: Verdict) -> str:
-    """The whole report; log text is fenced and cannot leave its fence."""
+    """The whole comment, within GitHub's limit."""
+    shown = [r for r in verdict.rows if r.word is not Word.NOT_TESTED or _has_figures(r)]
+    silent = [r for r in verdict.rows if r.word is Word.NOT_TESTED and not _has_figures(r)]
+    return fitted(
+        [
+            Block("summary", (_summary(case, verdict),)),
+            Block("what stands out", tuple(map(_note, noteworthy(verdict))), head="\n"),
+            Block("rows", tuple(map(_table_row, ordered(shown))), head=f"\n{TABLE_HEAD}"),
+            Block(
+                "rows without figures",
+                tuple(map(_table_row, ordered(silent))),
+                head=f"\n<details><summary>{plural(len(silent), 'row')} not tested, without figures</summary>\n\n"
+                + TABLE_HEAD,
+                foot="\n</details>\n",
+            ),
+            Block("exact identities", tuple(_identities(case, verdict)), head="\n### What ran\n\n"),
+            Block(
+                "launches that failed",
+                tuple(_failures(case)),
+                head="\n### Launches that failed or were interrupted\n\n",
+            ),
+        ],
+        closing=Block("what is not claimed", tuple(_not_claimed(verdict)), head="\n### What is not claimed\n\n"),
+    )
+
+
+def ordered(rows: Iterable[Row]) -> list[Row]:
+    """Rows in the reviewers' order; equal ones stay in the verdict's."""
+    return sorted(rows, key=_place)
+
+
+def _place(row: Row) -> tuple[int, bool, int]:
+    for number, beginnings in enumerate(ORDER):
+        if row.name.startswith(beginnings):
+            is_warm_start = row.name.startswith("start-up") and not (row.cache or "").startswith("cold")
+            context = row.context_tokens or 0 if row.name.startswith(BY_CONTEXT) else 0
+            return number, is_warm_start, context
+    return len(ORDER), False, 0
+
+
+def _summary(case: Case, verdict: Verdict) -> str:
+    """What must be read, first; the evidence's hash too, since the end may be cut."""
     plan = case.plan
+    title = f"{plan.profile.name}, {plan.control.name} vs {plan.candidate.name}"
     lines = [
-        f"# {str(verdict.verdict).upper()}: {plan.profile.name}, {plan.control.name} vs {plan.candidate.name}",
+        f"## {verdict.verdict.upper()}: {inline(title)}{' (smoke)' if plan.smoke else ''}",
         "",
-        plan.profile.description,
+        f"{inline(why(case, verdict))}. {counted(verdict.rows) or 'No rows'}.",
         "",
+        *(f"- ⚠ {inline(flag)}" for flag in flags(case)),
+        f"- session {code(case.run.session)}, evidence root {code(verdict.evidence_root_sha256)}",
     ]
-    deciding = [r for r in verdict.rows if r.word is verdict.verdict and r.word not in (Word.PASS, Word.INCONCLUSIVE)]
-    if deciding:
-        lines += [f"- **{r.word}** {r.name} ({cell_text(r)}): {_inline(r.reason)}" for r in deciding] + [""]
-    lines += _tables(verdict)
-    lines += _failures(case)
-    lines += _identity(case, verdict)
     return "\n".join(lines) + "\n"
 
 
-def _tables(verdict: Verdict) -> list[str]:
-    lines = [
-        "| row | cell | control | candidate | unit | word | reason |",
-        "|:--|:--|--:|--:|:--|:--|:--|",
-    ]
-    lines += [_table_row(r) for r in verdict.rows if r.word is not Word.NOT_TESTED]
-    untested = [r for r in verdict.rows if r.word is Word.NOT_TESTED]
-    if untested:
-        lines += ["", "<details><summary>Not tested, or shown without a judgement</summary>", ""]
-        lines += lines[:0] + [
-            "| row | cell | control | candidate | unit | word | reason |",
-            "|:--|:--|--:|--:|:--|:--|:--|",
-        ]
-        lines += [_table_row(r) for r in untested] + ["", "</details>"]
-    return [*lines, ""]
+def _note(row: Row) -> str:
+    cell = cell_text(row)
+    return f"- **{row.word}** {inline(row.name)}{f' ({inline(cell)})' if cell else ''}: {inline(row.reason)}\n"
 
 
 def _table_row(row: Row) -> str:
-    cells = (row.name, cell_text(row), row.control or "-", row.candidate or "-", row.unit, row.word, row.reason)
-    return "| " + " | ".join(_inline(str(c)) for c in cells) + " |"
+    figures = (row.name, cell_text(row), row.control or "-", row.candidate or "-", row.unit)
+    word = f"**{row.word}**" if row.word in NOTEWORTHY else str(row.word)
+    return f"| {' | '.join(map(inline, figures))} | {word} | {inline(row.reason)} |\n"
 
 
-def _failures(case: Case) -> list[str]:
-    lines = []
-    for launch in case.launches.values():
-        record = launch.record
-        if record is not None and record.log_tail:
-            lines += [f"## {record.launch.id} failed at {record.stage}", "", _inline(record.reason or ""), ""]
-            lines += ["Last lines of its log:", "", *_fenced(record.log_tail[-LIMIT_LOG_TAIL:]), ""]
-    return lines
-
-
-def _identity(case: Case, verdict: Verdict) -> list[str]:
-    run = case.run
-    commit = f"{run.harness.commit or 'no checkout'}{' (dirty)' if run.harness.dirty else ''}"
-    lines = ["## What ran", ""]
+def _identities(case: Case, verdict: Verdict) -> Iterable[str]:
+    run, plan = case.run, case.plan
     for arm in Arm:
-        lock = case.locks[arm]
-        digest = lock.model_sha256.get("model.safetensors", "")[:12]
-        model = f"forged model {digest}" if lock.known_answers else _inline(lock.model.rpartition("/")[2])
-        lines.append(f"- {arm}: stack `{lock.stack}`, vLLM {lock.engine_version}, {model}")
-    lines += [
-        f"- host: {_inline(run.host.processor)}, {run.host.cores} cores, {run.host.memory_mib:,} MiB,"
-        f" GPUs: {', '.join(run.host.gpus) or 'none'}",
-        f"- harness: {run.harness.version}, commit {commit}",
-        f"- session: {run.session}, {run.started_wall} to {run.ended_wall}, seed {case.plan.seed}",
-        f"- evidence root: `{verdict.evidence_root_sha256}`",
-    ]
-    return lines
+        lock, differences = case.locks[arm], stack_differences(case, arm)
+        yield (
+            f"- {arm}: stack {inline(lock.stack)}, vLLM {inline(lock.engine_version)}, {inline(model_text(lock))}; "
+            + (f"against the profile: {inline(', '.join(differences))}\n" if differences else "the profile as it is\n")
+        )
+    host = run.host
+    facts = (host.processor, plural(host.cores, "core"), f"{host.memory_mib:,} MiB", *(host.gpus or ("no GPU",)))
+    yield f"- host: {inline(', '.join(facts))}\n"
+    identity, fault = harness_text(case)
+    yield f"- harness: {inline(identity)}{f' (**{inline(fault)}**)' if fault else ''}\n"
+    when = f"{run.started_wall} to {run.ended_wall or 'no recorded end'}"
+    yield f"- session: {inline(run.session)}, {inline(when)}, seed {plan.seed}\n"
+    yield f"- evidence root: {code(verdict.evidence_root_sha256)}\n"
 
 
-def _inline(text: str) -> str:
-    """Text that a table cell or a list item can hold, without mentions, markup or line breaks."""
-    flat = " ".join(text.split())
-    return flat.replace("|", "\\|").replace("<", "&lt;").replace("@", "@\u200b").replace("`", "'")
+def _failures(case: Case) -> Iterable[str]:
+    for failure in failures(case):
+        how = f"{inline(failure.status)} at {inline(failure.stage)}: {inline(failure.reason)}"
+        where = f"{inline(failure.exit)}; {inline(failure.source)}"
+        tail = failure.log_tail[-LOG_TAIL_CHARACTERS:]
+        shown = f"Last lines of its log:\n\n{fenced(tail)}" if tail.strip() else "No line of its log was kept.\n"
+        yield f"**{inline(failure.launch)}**: {how} ({where})\n\n{shown}\n"
 
 
-def _fenced(text: str) -> list[str]:
-    """A code block whose fence is longer than any run of backticks inside it."""
-    longest = max((len(run) for run in "".join(c if c == "`" else " " for c in text).split()), default=0)
-    fence = "`" * max(3, longest + 1)
-    return [f"{fence}text", *text.splitlines(), fence]
+def _not_claimed(verdict: Verdict) -> Iterable[str]:
+    """Only what the verdict itself calls not tested."""
+    for group in untested(verdict):
+        yield f"- {inline(', '.join(group.names))} ({plural(group.rows, 'row')}): {inline(group.reason)}\n"
+    yield "- Anything beyond the rows above: other models, prompts, lengths, hosts, engine versions or settings.\n"
+
+
+def _has_figures(row: Row) -> bool:
+    return row.control is not None or row.candidate is not None

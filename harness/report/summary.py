@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.records import Row, Verdict
+from harness.report.text import plain
 from harness.words import Word
 
 QUIET = (Word.PASS, Word.IMPROVED, Word.NOT_TESTED)
@@ -26,7 +27,8 @@ def summary_lines(verdict: Verdict, report: Path) -> list[str]:
             continue
         for row in rows:
             place = cell_text(row)
-            lines.append(f"{word}: {row.name}{f' [{place}]' if place else ''}: {row.reason[:REASON_WIDTH]}")
+            reason = " ".join(plain(row.reason).split())[:REASON_WIDTH]  # it may quote a log, terminal codes and all
+            lines.append(f"{word}: {plain(row.name)}{f' [{place}]' if place else ''}: {reason}")
     counts = {w: sum(r.word is w for r in verdict.rows) for w in Word}
     counted = ", ".join(f"{n} {w}" for w, n in counts.items() if n)
     lines.append(f"rows: {counted}")

@@ -127,7 +127,9 @@ class Asker:
         previous: prometheus.Scrape | None = None
         for _ in range(SETTLE_TRIES):
             try:
-                response = requests.get(f"{self._base_url}/metrics", timeout=10)
+                with requests.Session() as session:
+                    session.trust_env = False  # as in `_send`
+                    response = session.get(f"{self._base_url}/metrics", timeout=10)
                 response.raise_for_status()
                 text = response.text
                 scrape = prometheus.parse(text)

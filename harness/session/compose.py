@@ -15,12 +15,17 @@ from harness.words import Warmup
 
 
 def server_flags(profile: Profile, stack: Stack, launch: PlannedLaunch) -> dict[str, FlagValue]:
-    """Flags of a launch. Later layers win: profile, mode, warm-up switches, stack."""
+    """Flags of a launch. Later layers win: profile, mode, warm-up switches, stack.
+
+    Tables merge: a stack that names a backend in kernel-config must not switch the warm-ups on again.
+    """
+    off = profile.warmup_off.flags if launch.warmup is Warmup.NONE else {}
     flags: dict[str, FlagValue] = dict(profile.serve.flags)
-    flags |= profile.modes[launch.mode].flags
-    if launch.warmup is Warmup.NONE:
-        flags |= profile.warmup_off.flags
-    return flags | stack.serve.flags
+    for layer in (profile.modes[launch.mode].flags, off, stack.serve.flags):
+        for name, value in layer.items():
+            below = flags.get(name)
+            flags[name] = below | value if isinstance(below, dict) and isinstance(value, dict) else value
+    return flags
 
 
 def environment_layers(profile: Profile, stack: Stack, launch: PlannedLaunch) -> tuple[dict[str, str], ...]:
@@ -29,7 +34,7 @@ def environment_layers(profile: Profile, stack: Stack, launch: PlannedLaunch) ->
     return (profile.serve.env, profile.modes[launch.mode].env, off, stack.serve.env)
 
 
-def server_argv(plan: Plan, launch: PlannedLaunch, model: str, port: int) -> list[str]:
+def server_argv(plan: Plan, launch: PlannedLaunch, model: str, port: int, host: str = "127.0.0.1") -> list[str]:
     """The command of a launch, as a list; no shell ever sees it."""
     profile = plan.profile
     return [
@@ -39,7 +44,7 @@ def server_argv(plan: Plan, launch: PlannedLaunch, model: str, port: int) -> lis
         "--served-model-name",
         profile.model.served_name,
         "--host",
-        "127.0.0.1",
+        host,
         "--port",
         str(port),
         *to_argv(server_flags(profile, plan.stack(launch.arm), launch)),
@@ -47,8 +52,10 @@ def server_argv(plan: Plan, launch: PlannedLaunch, model: str, port: int) -> lis
 
 
 def engine_command(profile: Profile) -> list[str]:
-    """The engine's command; a relative first item that holds a slash lies below the project."""
+    """The engine's command; a relative first item that holds a slash lies below the project, but not in an image."""
     first, *rest = profile.engine.command
+    if profile.launcher == "docker":
+        return [first, *rest]
     return [str(PROJECT / first) if "/" in first else first, *rest]
 
 

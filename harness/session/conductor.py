@@ -12,6 +12,7 @@ from harness.launch.launcher import Launcher, LaunchFailed
 from harness.launch.locks import lane_lock
 from harness.paths import work_root
 from harness.records import Plan, PlannedLaunch
+from harness.session.host import gpus_of_lanes
 from harness.session.live import LiveLaunch
 from harness.words import Arm, LaunchStatus
 
@@ -32,6 +33,7 @@ class Conductor:
         self._live: LiveLaunch | None = None
         self._failed: dict[str, str] = {}
         self._locks: dict[int, list[FileLock]] = {}
+        self._lanes: tuple[tuple[str, ...], ...] | None = None
         self._models = {arm: bundle.lock(arm).model for arm in Arm}
         self._ids_below = _ids_below(bundle)
 
@@ -46,15 +48,16 @@ class Conductor:
         if launch.id in self._failed:
             raise AlreadyFailed(self._failed[launch.id])
         if self._live is not None and self._live.launch.id == launch.id:
-            if how := self._live.died():
-                raise self._fail(launch, LaunchFailed("after ready", f"the server ended by itself ({how})"))
+            if death := self._live.death():
+                raise self._fail(launch, death)
             return self._live
         self.leave()
         self._hold_lane(launch.lane)
         if self.bundle.launch(launch.id).record_file.exists():
             # Starting it again would measure another server, and overwrite what the first one left.
             raise self._fail(launch, SetupFailure(f"{launch.id} has run already; keep the plan's order and its lanes"))
-        live = LiveLaunch(self.plan, launch, self.bundle, self._caches(launch.lane), self._models[launch.arm])
+        caches, model = self._caches(launch.lane), self._models[launch.arm]
+        live = LiveLaunch(self.plan, launch, self.bundle, caches, model, gpus=self._gpus(launch.lane))
         self._live = live
         try:
             live.start(self._launcher, self._ids_below)
@@ -88,7 +91,13 @@ class Conductor:
 
     def _hold_lane(self, lane: int) -> None:
         if lane not in self._locks:
-            self._locks[lane] = lane_lock((f"{self.plan.session}/lane-{lane}",), LOCK_WAIT_S)
+            self._locks[lane] = lane_lock(self._gpus(lane) or (f"{self.plan.session}/lane-{lane}",), LOCK_WAIT_S)
+
+    def _gpus(self, lane: int) -> tuple[str, ...]:
+        """UUIDs of a lane's GPUs; empty on the CPU."""
+        if self._lanes is None:
+            self._lanes = gpus_of_lanes(self.plan.profile)
+        return self._lanes[lane]
 
     def _caches(self, lane: int) -> LaneCaches:
         return LaneCaches(work_root() / "caches" / self.plan.session / f"lane-{lane}")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.config.model import Profile
 from harness.errors import SetupFailure
 
 QUERY = "name,memory.total,uuid"
@@ -65,6 +67,30 @@ def parse_query(text: str) -> tuple[Gpu, ...]:
     return tuple(found)
 
 
+def gpus_of_lanes(profile: Profile) -> tuple[tuple[str, ...], ...]:
+    """UUIDs of the GPUs of each lane, in the driver's order; empty tuples for a profile of the CPU.
+
+    Raises:
+        SetupFailure: this host lacks some of them.
+    """
+    host = profile.host
+    lanes = min(host.lanes, len(profile.plan.modes))
+    if not host.gpus:
+        return ((),) * lanes
+    found = gpus()
+    fitting = [g.uuid for g in found if host.gpu_name in g.name]
+    if len(fitting) < host.gpus * lanes:
+        wanted = f"{host.gpus * lanes} x {host.gpu_name or 'NVIDIA GPU'}"
+        here = counted([g.name for g in found]) or "no NVIDIA GPU (no nvidia-smi, or it lists none)"
+        raise SetupFailure(f"profile {profile.name} needs {wanted}; this host has {here}")
+    return tuple(tuple(fitting[lane * host.gpus : (lane + 1) * host.gpus]) for lane in range(lanes))
+
+
+def counted(names: Sequence[str]) -> str:
+    """`2x NVIDIA A, 1x NVIDIA B`."""
+    return ", ".join(f"{names.count(n)}x {n}" for n in dict.fromkeys(names))
+
+
 def choose_profile(found: tuple[Gpu, ...]) -> Choice:
     """The shipped profile for these GPUs."""
     names = [g.name for g in found]
@@ -73,6 +99,7 @@ def choose_profile(found: tuple[Gpu, ...]) -> Choice:
     if len(found) == 4 and all("RTX PRO 6000" in name for name in names):
         return Choice("rtxpro6000x4", f"four {names[0]}")
     if found:
-        seen = ", ".join(f"{names.count(n)}x {n}" for n in dict.fromkeys(names))
-        return Choice("cpu-forged", f"{seen}: no profile is shipped for that; running the embedded one on the CPU")
+        return Choice(
+            "cpu-forged", f"{counted(names)}: no profile is shipped for that; running the embedded one on the CPU"
+        )
     return Choice("cpu-forged", "no NVIDIA GPU here; running the embedded profile on the CPU")

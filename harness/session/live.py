@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from harness.config.model import Context
@@ -15,12 +15,19 @@ from harness.errors import SetupFailure
 from harness.evidence.bundle import Bundle, append_record, write_json, write_record
 from harness.launch.caches import LaneCaches, listing
 from harness.launch.environment import redacted, server_environment
-from harness.launch.launcher import Launcher, LaunchFailed, Server, ServerSpec
+from harness.launch.launcher import (
+    WORK_DIR_PREFIX,
+    Folders,
+    Launcher,
+    LaunchFailed,
+    Server,
+    ServerSpec,
+    View,
+)
 from harness.launch.logpipe import tail
-from harness.launch.ports import free_port
 from harness.launch.readiness import FirstRequestServed, Healthy, ModelNamed, wait_until_ready
 from harness.observe.sampler import HostSampler
-from harness.records import LaunchRecord, Mark, OutputRecord, Plan, PlannedLaunch, RequestRecord
+from harness.records import ENGINE_STAGE, LaunchRecord, Mark, OutputRecord, Plan, PlannedLaunch, RequestRecord
 from harness.session.asking import Asker, Wanted
 from harness.session.compose import engine_command, environment_layers, server_argv
 from harness.words import Cache, LaunchStatus, Step, Warmup
@@ -34,13 +41,22 @@ Recorded = list[tuple[RequestRecord, OutputRecord]]
 class LiveLaunch:
     """A running server and everything that may be asked of it; what suites get as `server`."""
 
-    def __init__(self, plan: Plan, launch: PlannedLaunch, bundle: Bundle, caches: LaneCaches, model: str) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        launch: PlannedLaunch,
+        bundle: Bundle,
+        caches: LaneCaches,
+        model: str,
+        *,
+        gpus: tuple[str, ...] = (),
+    ) -> None:
         self.plan = plan
         self.launch = launch
         self.folder = bundle.launch(launch.id)
         self._caches = caches
-        self._model = model
-        self._work = Path(tempfile.mkdtemp(prefix="qualify-"))
+        work = Path(tempfile.mkdtemp(prefix=WORK_DIR_PREFIX))
+        self._folders = Folders(model, caches.live, work, gpus)
         self._server: Server | None = None
         self._asker: Asker | None = None
         self._sampler: HostSampler | None = None
@@ -68,14 +84,11 @@ class LiveLaunch:
         """
         profile = self.plan.profile
         self.folder.root.mkdir(parents=True)
-        port = free_port()
-        argv = server_argv(self.plan, self.launch, self._model, port)
-        env = self._environment()
         self._record = LaunchRecord(
             launch=self.launch,
             status=LaunchStatus.INTERRUPTED,  # until it has ended in another way
-            argv=tuple(argv),
-            env=redacted(env),
+            argv=(),
+            env={},
             begin_ns=time.monotonic_ns(),
             begin_wall=_wall(),
         )
@@ -83,18 +96,11 @@ class LiveLaunch:
         try:
             self._caches.prepare(self.launch.cache, self.launch.warm_from)
             self._cache_listings["start"] = listing(self._caches.live)
-            self.mark("process started", "launcher")
-            self._server = launcher.start(
-                ServerSpec(
-                    launch=self.launch.id,
-                    argv=argv,
-                    env=env,
-                    port=port,
-                    log_file=self.folder.log_file,
-                    log_times_file=self.folder.log_times_file,
-                    work_dir=self._work,
-                )
-            )
+            spec = self._spec(launcher.view(self._folders))
+            self._update(argv=tuple(spec.argv), env=redacted(spec.env))
+            self._server = launcher.start(spec)
+            self.mark("process started", "launcher", mono_ns=self._server.started_ns)
+            self._update(container=self._server.container())
             self._sampler = HostSampler(self._server.resident_bytes, self.folder.host_samples_file)
             self._sampler.start()
             self._asker = Asker(
@@ -117,9 +123,8 @@ class LiveLaunch:
         """Stop the server, whatever state it is in, and complete the record. Safe to call twice."""
         if self._record is None or self._record.end_ns is not None:
             return
-        if self._server is not None and status is LaunchStatus.COMPLETED and (died := self._server.ended()):
-            how = died.signal or f"exit code {died.code}"
-            status, stage, reason = LaunchStatus.FAILED, "after ready", f"the server ended by itself ({how})"
+        if status is LaunchStatus.COMPLETED and (death := self.death()):
+            status, stage, reason = LaunchStatus.FAILED, death.stage, death.reason
         changes: dict[str, object] = {"status": status, "stage": stage, "reason": reason}
         if self._server is not None:
             changes["effective_argv"] = self._server.effective_argv() or self._record.effective_argv
@@ -127,6 +132,7 @@ class LiveLaunch:
             changes["exit"] = self._server.stop(self.plan.profile.timeouts.stop_s)
             self.mark("stopped", "launcher")
             changes["log_sha256"], changes["log_bytes"] = self._server.log_digest()
+            changes["container"] = self._server.container()
         if self._sampler is not None:
             self._sampler.finish()
         if self._caches.live.is_dir():
@@ -137,14 +143,21 @@ class LiveLaunch:
         if status is LaunchStatus.FAILED:
             changes["log_tail"] = tail(self.folder.log_file)
         changes["end_ns"] = time.monotonic_ns()
-        self._record = self._record.model_copy(update=changes)
-        self._save()
-        shutil.rmtree(self._work, ignore_errors=True)
+        self._update(**changes)
+        shutil.rmtree(self._folders.work, ignore_errors=True)
 
     def died(self) -> str | None:
         """How the server ended by itself, or None while it runs."""
-        exit_ = self._server.ended() if self._server is not None else None
-        return None if exit_ is None else exit_.signal or f"exit code {exit_.code}"
+        death = self.death()
+        return None if death is None else death.reason
+
+    def death(self) -> LaunchFailed | None:
+        """Why nothing can be asked of the server any more, or None while it runs."""
+        try:
+            exit_ = self._server.ended() if self._server is not None else None
+        except LaunchFailed as e:
+            return e
+        return None if exit_ is None else LaunchFailed("after ready", f"the server ended by itself ({exit_.how})")
 
     # -- the course -------------------------------------------------------------------------------
 
@@ -206,14 +219,24 @@ class LiveLaunch:
                 step, wanted, context_tokens=context_tokens, pass_number=pass_number, concurrent=concurrent
             )
 
-    def mark(self, name: str, source: str, *, step: Step | None = None, context_tokens: int | None = None) -> None:
-        """Put a moment on the launch's timeline."""
+    def mark(
+        self,
+        name: str,
+        source: str,
+        *,
+        step: Step | None = None,
+        context_tokens: int | None = None,
+        mono_ns: int | None = None,
+    ) -> None:
+        """Put a moment on the launch's timeline: now, or `mono_ns`."""
+        now = time.monotonic_ns()
+        mono_ns = now if mono_ns is None else mono_ns
         append_record(
             self.folder.timeline_file,
             Mark(
                 mark=name,
-                mono_ns=time.monotonic_ns(),
-                wall=_wall(),
+                mono_ns=mono_ns,
+                wall=_wall(ago_ns=now - mono_ns),
                 source=source,
                 step=step,
                 context_tokens=context_tokens,
@@ -232,8 +255,7 @@ class LiveLaunch:
         )
         wait_until_ready(self._server, stages, lambda name: self.mark(name, "http"))
         self._cache_listings["ready"] = listing(self._caches.live)
-        assert self._record is not None
-        self._record = self._record.model_copy(update={"effective_argv": self._server.effective_argv()})
+        self._update(effective_argv=self._server.effective_argv())
 
     def _serve_first(self) -> str | None:
         [(request, _)] = self.ask(Step.READINESS, [Wanted(16, 8)])
@@ -250,19 +272,35 @@ class LiveLaunch:
             answers = self.ask(Step.LADDER, [wanted] * rung.concurrent, pass_number=number, concurrent=rung.concurrent)
             for request, _ in answers:
                 if not request.complete:
-                    death = f"; the server ended ({self.died()})" if self.died() else ""
-                    raise LaunchFailed("ladder", f"rung {number}: {request.error or 'not served in full'}{death}")
+                    death = self.death()
+                    told = f"; {death.reason}" if death else ""
+                    stage = ENGINE_STAGE if death and death.stage == ENGINE_STAGE else "ladder"
+                    raise LaunchFailed(stage, f"rung {number}: {request.error or 'not served in full'}{told}")
 
-    def _environment(self) -> dict[str, str]:
+    def _spec(self, view: View) -> ServerSpec:
+        """The command and environment that name everything as the server sees it."""
         plan = self.plan
-        home = self._work / "home"
-        home.mkdir()
-        return server_environment(
+        (self._folders.work / "home").mkdir()
+        layers = environment_layers(plan.profile, plan.stack(self.launch.arm), self.launch)
+        env = server_environment(
             engine=engine_command(plan.profile)[0],
-            home=home,
-            temporary=self._work,
-            caches=self._caches.live,
-            layers=environment_layers(plan.profile, plan.stack(self.launch.arm), self.launch),
+            home=view.work / "home",
+            temporary=view.work,
+            caches=view.caches,
+            layers=(view.defaults, *layers, view.owned),
+        )
+        return ServerSpec(
+            launch=self.launch.id,
+            argv=server_argv(plan, self.launch, view.model, view.port, view.host),
+            env=env,
+            port=view.port,
+            log_file=self.folder.log_file,
+            log_times_file=self.folder.log_times_file,
+            work_dir=self._folders.work,
+            folders=self._folders,
+            session=plan.session,
+            lane=self.launch.lane,
+            container_file=self.folder.container_file,
         )
 
     @contextlib.contextmanager
@@ -273,10 +311,15 @@ class LiveLaunch:
         finally:
             self.mark("step ends", "course", step=step, context_tokens=context_tokens)
 
+    def _update(self, **changes: object) -> None:
+        assert self._record is not None
+        self._record = self._record.model_copy(update=changes)
+        self._save()
+
     def _save(self) -> None:
         assert self._record is not None
         write_record(self.folder.record_file, self._record)
 
 
-def _wall() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+def _wall(ago_ns: int = 0) -> str:
+    return (datetime.now(UTC) - timedelta(microseconds=ago_ns / 1000)).isoformat(timespec="milliseconds")

@@ -6,21 +6,27 @@ import os
 import secrets
 import shutil
 import subprocess
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.config.model import Profile, Stack
 from harness.errors import SetupFailure
 from harness.evidence.bundle import Bundle, write_atomically, write_record
 from harness.evidence.origin import host_facts, origin
 from harness.forge.truth import load_rule
+from harness.launch.launcher import Launcher
 from harness.launch.process import ProcessLauncher
 from harness.paths import results_root, work_root
 from harness.records import Lock, Plan, Run
 from harness.session.compose import engine_command, model_of
-from harness.session.host import gpus
+from harness.session.host import gpus, gpus_of_lanes
 from harness.session.plan import make_plan
 from harness.words import Arm
+
+if TYPE_CHECKING:
+    from harness.launch.docker.launcher import DockerLauncher
 
 HASHED_BELOW_BYTES = 1 << 30
 """Larger weight files are named by their size: hashing them takes longer than loading them."""
@@ -34,19 +40,36 @@ def new_session_name(profile: str) -> str:
 
 
 def open_session(
-    profile: Profile, control: Stack, candidate: Stack, *, smoke: bool = False, selection: str = ""
+    profile: Profile,
+    control: Stack,
+    candidate: Stack,
+    *,
+    smoke: bool = False,
+    selection: str = "",
+    tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[Bundle, list[str]]:
     """A bundle with everything that is known before the first launch, and what was cleaned up first.
+
+    `tell` is told what takes long.
 
     Raises:
         SetupFailure: this host cannot run the session.
         ConfigError: the stacks do not fit the profile.
     """
-    notes = launcher().clean_up()
-    engine_version = _check_engine(profile)
+    gpus_of_lanes(profile)
+    notes = process_launcher().clean_up()
+    if profile.launcher == "docker":
+        containers = docker_launcher(profile)
+        notes += containers.clean_up()
+        engine_version = containers.prepare(tell, gpus=profile.host.gpus)
+        containers.close()
+    else:
+        engine_version = _check_engine(profile)
     session = new_session_name(profile.name)
     plan = make_plan(session, profile, control, candidate, smoke=smoke)
     locks = [_lock(plan, arm, engine_version) for arm in Arm]
+    if profile.launcher == "docker":
+        _check_mountable(locks)
 
     bundle = Bundle(results_root() / session)
     bundle.root.mkdir(parents=True)
@@ -69,17 +92,25 @@ def open_session(
     return bundle, notes
 
 
-def launcher() -> ProcessLauncher:
+def launcher_of(profile: Profile) -> Launcher:
+    """What starts the profile's servers."""
+    return docker_launcher(profile) if profile.launcher == "docker" else process_launcher()
+
+
+def process_launcher() -> ProcessLauncher:
     """The launcher of this host's processes, with its state below the results."""
     return ProcessLauncher(work_root() / "running")
 
 
+def docker_launcher(profile: Profile) -> DockerLauncher:
+    """The launcher of the profile's image on this host's Docker engine."""
+    from harness.launch.docker.launcher import DockerLauncher  # noqa: PLC0415  # the SDK, only where it is needed
+
+    assert profile.image is not None, "a profile with this launcher names an image"
+    return DockerLauncher(profile.image, engine_command(profile))
+
+
 def _check_engine(profile: Profile) -> str:
-    if profile.launcher != "process":
-        raise SetupFailure(
-            f'profile {profile.name}: launcher = "{profile.launcher}" is not available in this version of the '
-            "harness; `qualify plan` shows what it would do"
-        )
     executable = engine_command(profile)[0]
     if shutil.which(executable) is None:
         raise SetupFailure(f"engine {executable} is not installed; run `make setup`, or set engine.command")
@@ -90,6 +121,15 @@ def _check_engine(profile: Profile) -> str:
             "run `make setup`, or set engine.version"
         )
     return version
+
+
+def _check_mountable(locks: list[Lock]) -> None:
+    """A model folder that only this host can read whole is refused before it fails in a container."""
+    from harness.launch.docker.settings import check_model  # noqa: PLC0415
+
+    for lock in locks:
+        if Path(lock.model).is_dir():
+            check_model(Path(lock.model))
 
 
 def engine_version(executable: Path) -> str:

@@ -51,11 +51,11 @@ def pytest_configure(config: pytest.Config) -> None:
     from harness.errors import QualifyError  # noqa: PLC0415
     from harness.evidence.bundle import Bundle  # noqa: PLC0415
     from harness.session.conductor import Conductor  # noqa: PLC0415
-    from harness.session.opening import launcher  # noqa: PLC0415
+    from harness.session.opening import launcher_of  # noqa: PLC0415
 
     try:
         bundle = Bundle(Path(folder)) if folder else _open(config, profile)
-        config.stash[CONDUCTOR] = Conductor(bundle, launcher())
+        config.stash[CONDUCTOR] = Conductor(bundle, launcher_of(bundle.plan().profile))
     except QualifyError as e:
         raise pytest.UsageError(str(e)) from None
     config.stash[BUNDLE] = bundle.root

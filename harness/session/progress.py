@@ -6,6 +6,7 @@ import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness.evidence.bundle import Bundle
 from harness.records import Plan
@@ -43,30 +44,42 @@ class Snapshot:
 
 def snapshot(bundle: Bundle, plan: Plan, elapsed_s: float) -> Snapshot:
     """Look at the bundle now."""
-    done, failed, current = 0, [], []
+    failed: list[str] = []
+    current: list[Current] = []
+    ended_s: list[float] = []
+    running_s: list[float] = []
     for launch in plan.launches:
         folder = bundle.launch(launch.id)
         if not folder.root.is_dir():
             continue
-        ended = _field(folder.record_file, "end_ns") is not None
-        if ended:
-            done += 1
-            if _field(folder.record_file, "status") == "failed":
+        record = _fields(folder.record_file)
+        begin_ns, end_ns = record.get("begin_ns"), record.get("end_ns")
+        if end_ns is not None:
+            ended_s.append((end_ns - begin_ns) / 1e9)
+            if record["status"] == "failed":
                 failed.append(launch.id)
         else:
             phase, since_ns = _last_mark(folder.timeline_file)
-            current.append(Current(launch.id, phase, (time.monotonic_ns() - since_ns) / 1e9 if since_ns else 0.0))
-    total = len(plan.launches)
-    per_launch = elapsed_s / done if done else plan.estimate_s / total
-    left = total - done if done else total - elapsed_s / per_launch
-    return Snapshot(done, tuple(failed), total, tuple(current), max(0.0, per_launch * left))
+            current.append(Current(launch.id, phase, _since_s(since_ns)))
+            running_s.append(_since_s(begin_ns))
+    remaining_s = plan.estimate_s - elapsed_s
+    if ended_s:
+        mean_s = sum(ended_s) / len(ended_s)
+        left_s = mean_s * (len(plan.launches) - len(ended_s)) - sum(min(x, mean_s) for x in running_s)
+        remaining_s = left_s / len({x.lane for x in plan.launches})
+    return Snapshot(len(ended_s), tuple(failed), len(plan.launches), tuple(current), max(0.0, remaining_s))
 
 
-def _field(path: Path, name: str) -> object:
+def _since_s(time_ns: int | None) -> float:
+    return (time.monotonic_ns() - time_ns) / 1e9 if time_ns else 0.0
+
+
+def _fields(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_bytes()).get(name)
+        fields: dict[str, Any] = json.loads(path.read_bytes())
     except (OSError, ValueError):
-        return None
+        return {}
+    return fields
 
 
 def _last_mark(path: Path) -> tuple[str, int]:

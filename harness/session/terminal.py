@@ -35,6 +35,7 @@ def run_session(selection: Selection, *, keyword: str = "", marks: str = "", out
         selection.candidate.model,
         smoke=selection.smoke,
         selection=" ".join(chosen),
+        tell=say,
     )
     for note in notes:
         say(f"cleaned up: {note}")

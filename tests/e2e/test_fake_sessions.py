@@ -160,6 +160,14 @@ class TestFaults:
         assert done.code in (ExitCode.FAIL, ExitCode.VOID)
         assert not left_running(results)
 
+    def test_a_near_tie_that_the_other_token_wins_is_a_warning(self, results: Path, profile: str) -> None:
+        arms = ("--control", "cpu-near-tie", "--candidate", "cpu-near-tie-swapped")
+        done = run(results, "--profile", profile, *arms, "--set", "course.identity_output_tokens=140")
+        row = done.row("identity, candidate vs control")
+        assert row.word is Word.WARN, done.out
+        assert row.reason.startswith("diverged at a near tie: 3 of 3 outputs differ")
+        assert done.code == ExitCode.PASS
+
     def test_the_controls_evidence_is_kept_when_the_candidate_dies(
         self, results: Path, profile: str, tmp_path: Path
     ) -> None:
@@ -263,6 +271,19 @@ def test_a_users_own_check_counts(results: Path, profile: str, tmp_path: Path) -
     assert done.verdict.verdict is Word.FAIL
     assert len(list(done.bundle.root.glob("launches/*/own.txt"))) == 2
     assert "own.txt" in (done.bundle.root / "SHA256SUMS").read_text("utf-8")
+
+
+def test_the_check_in_the_readme_works_as_it_stands(results: Path, profile: str, tmp_path: Path) -> None:
+    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
+    begin = lines.index("    # suites/test_my_check.py")
+    end = next(i for i in range(begin, len(lines)) if lines[i] and not lines[i].startswith("    "))
+    own = tmp_path / "test_my_check.py"
+    own.write_text("\n".join(line.removeprefix("    ") for line in lines[begin:end]), "utf-8")
+    arguments = (str(own), "--qualify-profile", profile, "-p", "no:cacheprovider", f"--rootdir={ROOT}")
+    done = run(results, *arguments, program=("-m", "pytest"))
+    assert done.code == 0, done.out
+    assert all(p.read_text() for p in done.bundle.root.glob("launches/*/my-evidence.txt"))
+    assert len(list(done.bundle.root.glob("launches/*/my-evidence.txt"))) == 2
 
 
 def test_a_warm_launch_starts_from_a_copy(results: Path, profile: str) -> None:

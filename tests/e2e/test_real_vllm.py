@@ -47,53 +47,64 @@ def record(done: Finished, arm: Arm) -> LaunchRecord:
     return found
 
 
+@pytest.fixture(scope="module")
+def over_warmups(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """Six launches, run once for all tests of a class."""
+    return session(tmp_path_factory.mktemp("warmups"), *EAGER, *SMALL, "--warmups", "none,engine,primed")
+
+
+@pytest.fixture(scope="module")
+def cold_and_warm(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """Four compiled launches, run once for all tests of a class."""
+    return session(tmp_path_factory.mktemp("caches"), *SMALL, "--modes", "mtp0", "--caches", "cold,warm")
+
+
 @pytest.mark.xdist_group("warmups")
 class TestEqualArmsOverEveryWarmup:
-    @pytest.fixture(scope="class")
-    def done(self, tmp_path_factory: pytest.TempPathFactory) -> Finished:
-        return session(tmp_path_factory.mktemp("warmups"), *EAGER, *SMALL, "--warmups", "none,engine,primed")
+    def test_the_session_passes(self, over_warmups: Finished) -> None:
+        assert over_warmups.code == ExitCode.PASS, over_warmups.out
+        assert over_warmups.verdict.verdict is Word.PASS
 
-    def test_the_session_passes(self, done: Finished) -> None:
-        assert done.code == ExitCode.PASS, done.out
-        assert done.verdict.verdict is Word.PASS
-
-    def test_outputs_are_identical_in_every_cell_and_between_warmup_states(self, done: Finished) -> None:
-        rows = done.rows("identity, candidate vs control")
+    def test_outputs_are_identical_in_every_cell_and_between_warmup_states(self, over_warmups: Finished) -> None:
+        rows = over_warmups.rows("identity, candidate vs control")
         assert [(r.warmup, r.word) for r in rows] == [("none", "pass"), ("engine", "pass"), ("primed", "pass")]
         assert all(r.reason.startswith("identical: 4 of 4 outputs") for r in rows)
-        assert {r.context_tokens for r in done.rows("identity, measured outputs", word=Word.PASS)} == {2048, 32_768}
-        assert done.row("identity, between warm-up and cache states").word is Word.PASS
+        assert {r.context_tokens for r in over_warmups.rows("identity, measured outputs", word=Word.PASS)} == {
+            2048,
+            32_768,
+        }
+        assert over_warmups.row("identity, between warm-up and cache states").word is Word.PASS
 
-    def test_drafts_and_accepted_drafts_are_the_models_arithmetic(self, done: Finished) -> None:
-        rows = done.rows("known answers")
+    def test_drafts_and_accepted_drafts_are_the_models_arithmetic(self, over_warmups: Finished) -> None:
+        rows = over_warmups.rows("known answers")
         assert {r.word for r in rows} == {Word.PASS}
         assert all(r.control == r.candidate != "0 of 0 windows exact" for r in rows)
 
-    def test_warmup_none_really_switches_the_engines_warmups_off(self, done: Finished) -> None:
-        for launch in read_case(done.bundle).launches.values():
+    def test_warmup_none_really_switches_the_engines_warmups_off(self, over_warmups: Finished) -> None:
+        for launch in read_case(over_warmups.bundle).launches.values():
             assert launch.record is not None
             off = '"enable_jit_warmup":false' in " ".join(launch.record.effective_argv or ())
             assert off == (launch.record.launch.warmup == "none")
 
-    def test_the_ladder_ran_in_primed_launches_only(self, done: Finished) -> None:
-        for launch in read_case(done.bundle).launches.values():
+    def test_the_ladder_ran_in_primed_launches_only(self, over_warmups: Finished) -> None:
+        for launch in read_case(over_warmups.bundle).launches.values():
             assert launch.record is not None
             rungs = {w.window.pass_number for w in launch.windows if w.window.step is Step.LADDER}
             assert rungs == (set(range(7)) if launch.record.launch.warmup == "primed" else set())
 
-    def test_kv_tokens_from_log_and_metrics_are_parsed_apart_and_agree(self, done: Finished) -> None:
-        for launch in read_case(done.bundle).launches.values():
+    def test_kv_tokens_from_log_and_metrics_are_parsed_apart_and_agree(self, over_warmups: Finished) -> None:
+        for launch in read_case(over_warmups.bundle).launches.values():
             assert from_log(launch) == from_metrics(launch)
             assert (from_log(launch) or 0) > 100_000
 
-    def test_speed_rows_are_measured_and_not_tested_at_one_pair(self, done: Finished) -> None:
+    def test_speed_rows_are_measured_and_not_tested_at_one_pair(self, over_warmups: Finished) -> None:
         for name in ("prefill", "decode steps", "decode", "start-up"):
-            for row in done.rows(name):
+            for row in over_warmups.rows(name):
                 assert row.word is Word.NOT_TESTED
                 assert row.control is not None
 
-    def test_nothing_is_left_of_any_server(self, done: Finished) -> None:
-        for launch in read_case(done.bundle).launches.values():
+    def test_nothing_is_left_of_any_server(self, over_warmups: Finished) -> None:
+        for launch in read_case(over_warmups.bundle).launches.values():
             assert launch.record is not None
             assert launch.record.exit is not None
             assert launch.record.exit.asked
@@ -104,27 +115,22 @@ class TestEqualArmsOverEveryWarmup:
 class TestCachesWithoutMtp:
     """Compiled, cold and then warm: the log's own lines prove which it was."""
 
-    @pytest.fixture(scope="class")
-    def done(self, tmp_path_factory: pytest.TempPathFactory) -> Finished:
-        arguments = (*SMALL, "--modes", "mtp0", "--caches", "cold,warm")
-        return session(tmp_path_factory.mktemp("caches"), *arguments)
+    def test_the_session_passes(self, cold_and_warm: Finished) -> None:
+        assert cold_and_warm.code == ExitCode.PASS, cold_and_warm.out
 
-    def test_the_session_passes(self, done: Finished) -> None:
-        assert done.code == ExitCode.PASS, done.out
-
-    def test_cold_shows_misses_and_warm_shows_hits(self, done: Finished) -> None:
-        for launch in read_case(done.bundle).launches.values():
+    def test_cold_shows_misses_and_warm_shows_hits(self, cold_and_warm: Finished) -> None:
+        for launch in read_case(cold_and_warm.bundle).launches.values():
             assert launch.record is not None
             starting = [e.kind for e in launch.log if launch.before_ready(e)]
             if launch.record.launch.cache == "cold":
                 assert starting.count(Kind.CACHE_MISS) > 0 == starting.count(Kind.CACHE_HIT)
             else:
                 assert starting.count(Kind.CACHE_HIT) > 0 == starting.count(Kind.CACHE_MISS)
-        assert {r.cache for r in done.rows("cache state", word=Word.PASS)} == {"cold", "warm"}
+        assert {r.cache for r in cold_and_warm.rows("cache state", word=Word.PASS)} == {"cold", "warm"}
 
-    def test_a_kernel_that_compiles_at_the_first_logprobs_request_is_seen(self, done: Finished) -> None:
+    def test_a_kernel_that_compiles_at_the_first_logprobs_request_is_seen(self, cold_and_warm: Finished) -> None:
         """Real late compilation: cold it is compiled while serving, warm it is only loaded."""
-        cold, warm = done.rows("late compiles (caches)")
+        cold, warm = cold_and_warm.rows("late compiles (caches)")
         assert (cold.word, warm.word) == (Word.PASS, Word.PASS)
         assert cold.control is not None
         assert "in identity)" in cold.control
@@ -132,13 +138,13 @@ class TestCachesWithoutMtp:
         assert warm.control.startswith("0 compiled, ")
         assert not warm.control.startswith("0 compiled, 0 loaded")
 
-    def test_a_step_without_mtp_is_a_token(self, done: Finished) -> None:
-        assert not done.rows("decode steps")
-        assert done.row("decode", cache="warm", context_tokens=2048).unit == "tok/s"
-        assert not done.rows("accepted / drafted, decode")
+    def test_a_step_without_mtp_is_a_token(self, cold_and_warm: Finished) -> None:
+        assert not cold_and_warm.rows("decode steps")
+        assert cold_and_warm.row("decode", cache="warm", context_tokens=2048).unit == "tok/s"
+        assert not cold_and_warm.rows("accepted / drafted, decode")
 
 
-@pytest.mark.xdist_group("caches")
+@pytest.mark.xdist_group("drafts")
 def test_other_drafts_change_acceptance_and_not_the_engine(tmp_path: Path) -> None:
     done = session(tmp_path, *EAGER, *SMALL, "--candidate", "cpu-lower-acceptance")
     assert done.code == ExitCode.PASS, done.out
@@ -168,7 +174,7 @@ def _accepted_over_drafted(done: Finished, arm: Arm) -> str:
     return f"{accepted:,}/{drafts:,} = "
 
 
-@pytest.mark.xdist_group("faults")
+@pytest.mark.xdist_group("successor")
 def test_one_changed_successor_diverges_where_arithmetic_puts_it(tmp_path: Path) -> None:
     done = session(tmp_path, *EAGER, *SMALL, "--candidate", "cpu-changed-successor")
     assert done.code == ExitCode.FAIL, done.out
@@ -194,12 +200,11 @@ def _first_difference(done: Finished) -> tuple[int, int, int, int]:
     raise AssertionError("no output passes the changed token")
 
 
-@pytest.mark.xdist_group("faults")
 @pytest.mark.parametrize(
     ("stack", "stage", "told"),
     [
-        ("cpu-kv-starved", "health", "KV cache"),
-        ("cpu-dies-at-first-request", "first request", "head_dim"),
+        pytest.param("cpu-kv-starved", "health", "KV cache", marks=pytest.mark.xdist_group("start")),
+        pytest.param("cpu-dies-at-first-request", "first request", "head_dim", marks=pytest.mark.xdist_group("first")),
     ],
 )
 def test_a_candidate_that_dies_fails_and_the_controls_evidence_is_kept(
@@ -219,16 +224,8 @@ def test_a_candidate_that_dies_fails_and_the_controls_evidence_is_kept(
     assert candidate.log_tail.splitlines()[-1].strip() in report
 
 
-@pytest.mark.xdist_group("faults")
+@pytest.mark.xdist_group("dead")
 def test_both_arms_dead_is_a_setup_failure(tmp_path: Path) -> None:
     done = session(tmp_path, *EAGER, *SMALL, "--control", "cpu-kv-starved", "--candidate", "cpu-kv-starved")
     assert done.code == ExitCode.SETUP_FAILURE, done.out
     assert done.verdict.verdict is Word.SETUP_FAILURE
-
-
-@pytest.mark.xdist_group("warmups")
-def test_an_eager_engine_proves_no_warm_cache(tmp_path: Path) -> None:
-    """It uses no compile cache at start, so the log shows no hit, and nothing may be called warm."""
-    done = session(tmp_path, *EAGER, *SMALL, "--caches", "cold,warm", "-k", "startup")
-    assert done.code == ExitCode.PASS, done.out
-    assert {r.cache for r in done.rows("cache state")} == {"cold", "unproven"}

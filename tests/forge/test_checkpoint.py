@@ -107,10 +107,11 @@ def best(logits: Array) -> list[int]:
         PLAIN,
         replace(PLAIN, changed_successor=True),
         replace(PLAIN, near_tie=True),
+        replace(PLAIN, near_tie=True, changed_successor=True),
         replace(PLAIN, wrong_drafts=0.0),
         Recipe(hidden=192, head_size=64, kv_heads=3, vocab=50, intermediate=24, seed=5),
     ],
-    ids=["plain", "changed", "near-tie", "all-right", "narrow-vocabulary"],
+    ids=["plain", "changed", "near-tie", "near-tie-swapped", "all-right", "narrow-vocabulary"],
 )
 def test_the_forward_pass_gives_what_the_rule_says(tmp_path: Path, recipe: Recipe) -> None:
     weights = load(forge(tmp_path / "m", recipe) / "model.safetensors")

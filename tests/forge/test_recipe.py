@@ -156,10 +156,12 @@ def test_the_changed_successor_is_the_token_after_next() -> None:
     assert replace(SMALL, changed_successor=True).rule.successor[token] == follows[follows[token]]
 
 
-def test_a_near_tie_answers_as_the_changed_model_and_its_runner_up_is_the_ordinary_answer() -> None:
-    tie = replace(SMALL, near_tie=True)
-    assert tie.rule == replace(SMALL, changed_successor=True).rule
-    assert tie.tie == (SMALL.special_token, SMALL.rule.successor[SMALL.special_token])
+def test_a_near_tie_has_the_other_answer_as_its_runner_up_whichever_wins() -> None:
+    token, ordinary = SMALL.special_token, SMALL.rule.successor[SMALL.special_token]
+    kept = replace(SMALL, near_tie=True)
+    swapped = replace(SMALL, near_tie=True, changed_successor=True)
+    assert (kept.rule, kept.tie) == (SMALL.rule, (token, SMALL.other_successor))
+    assert (swapped.rule, swapped.tie) == (replace(SMALL, changed_successor=True).rule, (token, ordinary))
 
 
 def test_without_the_option_nothing_ties() -> None:

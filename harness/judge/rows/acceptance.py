@@ -71,22 +71,24 @@ def _known_answers(case: Case, cell: Cell) -> Row:
     name = "known answers"
     texts: list[str | None] = []
     faults: dict[Arm, list[str]] = {}
-    checked = 0
+    exact: list[int] = []
     for arm, side in cell.arms():
         rule = case.rules.get(arm)
         if rule is None:
             texts.append("not a forged model")
             continue
         windows = [(x, w) for x in side for w in x.windows if w.window.step in MEASURED]
-        faults[arm] = [f for x, w in windows if (f := _fault(case, arm, rule, x, w))]
-        checked += len(windows)
-        texts.append(f"{len(windows) - len(faults[arm])} of {len(windows)} windows exact")
-    if not checked:
-        return cell.row(name, Word.NOT_TESTED, "no window was measured", control=texts[0], candidate=texts[1])
+        found = [(w, _fault(case, arm, rule, x, w)) for x, w in windows]
+        faults[arm] = [f for _, f in found if f]
+        good = sum(not (f or w.fault) for w, f in found)  # void counts: only the outputs were held against the rule
+        exact.append(good)
+        texts.append(f"{good} of {len(windows)} windows exact")
     if faults.get(Arm.CONTROL):
         word, reason = Word.VOID, f"the control is not what its model must be: {faults[Arm.CONTROL][0]}"
     elif faults.get(Arm.CANDIDATE):
         word, reason = Word.FAIL, faults[Arm.CANDIDATE][0]
+    elif not all(exact):
+        word, reason = Word.NOT_TESTED, "an arm has no window that was measured and is not void"
     else:
         word, reason = Word.PASS, "outputs, drafts and accepted drafts are exactly what each model's rule gives"
     sources = tuple(f"locks/{arm}.truth.json" for arm in case.rules)
@@ -102,11 +104,14 @@ def _fault(case: Case, arm: Arm, rule: Rule, launch: LaunchEvidence, window: Win
         ids = _prompt(case, request)
         if prompt_sha256(ids) != request.prompt_sha256:
             return f"{where}: prompt of request {request.request} is not the one that the plan's seed gives"
-        answer = rule.expected(ids, request.asked_tokens, draft_tokens=window.draft_tokens)
+        answer = rule.expected(ids, request.asked_tokens, draft_tokens=1 if window.draft_tokens else 0)
         drafts, accepted = drafts + answer.drafts, accepted + answer.accepted
-        if launch.outputs[request.request].token_ids != answer.output_ids:
+        output = launch.outputs.get(request.request)
+        if output is not None and output.token_ids != answer.output_ids:
             return f"{where}: output of request {request.request} is not what the {arm}'s rule gives"
-    if window.draft_tokens and (window.counted("drafts"), window.counted("accepted")) != (drafts, accepted):
+    if window.miscounted or window.draft_tokens != 1:  # the rule knows one draft token per step
+        return None
+    if (window.counted("drafts"), window.counted("accepted")) != (drafts, accepted):
         counted = f"{window.counted('accepted')}/{window.counted('drafts')}"
         return f"{where}: accepted/drafted {counted}, the rule gives {accepted}/{drafts}"
     return None

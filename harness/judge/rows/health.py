@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 
-from harness.judge.case import Case, Cell
+from harness.judge.case import Case, Cell, completed, not_begun
 from harness.judge.read import LaunchEvidence
 from harness.observe.vllm_log import Kind
 from harness.records import Row
-from harness.words import Arm, Word
+from harness.words import Arm, Step, Word
+
+NUMBER = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-f]{8,}\b|\d+")
+"""What differs between two prints of the same error: addresses, request ids, counts."""
 
 
 def rows(case: Case) -> Iterator[Row]:
@@ -18,6 +23,8 @@ def rows(case: Case) -> Iterator[Row]:
     for cell in case.cells:
         yield _counts(cell)
     for cell in case.cells:
+        yield _client(cell)
+    for cell in case.cells:
         yield _errors(cell)
     for cell in case.cells:
         yield from _checks(cell)
@@ -25,7 +32,8 @@ def rows(case: Case) -> Iterator[Row]:
 
 def _requests(cell: Cell) -> Row:
     """Every request full length: a hard invariant of the candidate."""
-    found = {arm: [(x, w) for x in side for w in x.windows] for arm, side in cell.arms()}
+    # What a server did not serve because its engine was taken away is no fault of its own.
+    found = {arm: [(x, w) for x in side if not not_begun(x) for w in x.windows] for arm, side in cell.arms()}
     bad = {
         arm: [f"{x.folder.id} {w.window.window}: {w.unserved}" for x, w in pairs if w.unserved]
         for arm, pairs in found.items()
@@ -38,6 +46,8 @@ def _requests(cell: Cell) -> Row:
         word, reason = Word.FAIL, bad[Arm.CANDIDATE][0]
     elif not all(totals.values()):
         word, reason = Word.NOT_TESTED, "an arm was asked nothing"
+    elif difference := _difference(cell):
+        word, reason = Word.VOID, f"the arms were not asked the same: {difference}"
     else:
         word, reason = Word.PASS, "status 200, every asked token, counted so by the server"
     return cell.row(
@@ -49,6 +59,26 @@ def _requests(cell: Cell) -> Row:
         unit="requests",
         sources=tuple(f"launches/{x.folder.id}/requests.jsonl" for _, side in cell.arms() for x in side),
     )
+
+
+def _difference(cell: Cell) -> str | None:
+    """What only one launch of a pair was asked, where both ran their course; probes may differ between arms."""
+    for pair in zip(cell.control, cell.candidate, strict=True):
+        if not all(map(completed, pair)):
+            continue
+        ours, theirs = (
+            Counter(
+                (w.window.window, r.index, r.prompt_sha256, r.asked_tokens)
+                for w in x.windows
+                if w.window.step is not Step.PROBES
+                for r in w.requests
+            )
+            for x in pair
+        )
+        for one, other, launch in ((ours, theirs, pair[0]), (theirs, ours, pair[1])):
+            if alone := sorted(one - other):
+                return f"request {alone[0][1]} of {alone[0][0]} is as it is in {launch.folder.id} only"
+    return None
 
 
 def _counts(cell: Cell) -> Row:
@@ -76,15 +106,40 @@ def _counts(cell: Cell) -> Row:
     )
 
 
+def _client(cell: Cell) -> Row:
+    """Times that the client took late are not the server's; their rates are left out, and that is said."""
+    sides = [[(x, w) for x in side for w in x.windows_in(Step.DECODE)] for _, side in cell.arms()]
+    stalls = [f"{x.folder.id} {w.window.window}: {w.stalled}" for side in sides for x, w in side if w.stalled]
+    if stalls:
+        word, reason = Word.WARN, f"{stalls[0]}; no rate is taken from it"
+    elif not all(sides):
+        word, reason = Word.NOT_TESTED, "an arm has no decode window"
+    else:
+        word, reason = Word.PASS, "events of every decode window came apart from each other"
+    texts = [f"{sum(not w.stalled for _, w in side)} of {len(side)}" for side in sides]
+    return cell.row(
+        "client kept up",
+        word,
+        reason,
+        control=texts[0],
+        candidate=texts[1],
+        unit="windows",
+        sources=tuple(f"launches/{x.folder.id}/requests.jsonl" for _, side in cell.arms() for x in side),
+    )
+
+
 def _errors(cell: Cell) -> Row:
+    """Lines of a kind that the control does not print as well; numbers and addresses make no kind."""
     found = [[e for x in side for e in x.of_kind(Kind.ERROR) if x.while_serving(e)] for _, side in cell.arms()]
-    if not any(x.ready_ns for _, side in cell.arms() for x in side):
-        return cell.row("errors while serving", Word.NOT_TESTED, "no launch became ready")
+    if not all(any(x.ready_ns is not None for x in side) for _, side in cell.arms()):
+        return cell.row("errors while serving", Word.NOT_TESTED, "an arm has no launch that became ready")
     sources = tuple(
         x.place(e) for _, side in cell.arms() for x in side for e in x.of_kind(Kind.ERROR) if x.while_serving(e)
     )[:20]
-    if found[1] and not found[0]:
-        word, reason = Word.FAIL, f"only in the candidate: {found[1][0].text[:200]}"
+    known = {NUMBER.sub("#", e.text) for e in found[0]}
+    new = [e for e in found[1] if NUMBER.sub("#", e.text) not in known]
+    if new:
+        word, reason = Word.FAIL, f"only in the candidate: {new[0].text[:200]}"
     elif found[0]:
         word, reason = Word.WARN, f"in the control: {found[0][0].text[:200]}"
     else:
@@ -116,5 +171,9 @@ def _checks(cell: Cell) -> Iterator[Row]:
 
 def _failed(side: tuple[LaunchEvidence, ...]) -> dict[tuple[str, int | None], str]:
     return {
-        (c.name, c.context_tokens): c.message.split("\n")[0] for x in side for c in x.checks if c.outcome == "failed"
+        (c.name, c.context_tokens): c.message.split("\n")[0]
+        for x in side
+        if not not_begun(x)  # no server was there to be checked
+        for c in x.checks
+        if c.outcome == "failed"
     }

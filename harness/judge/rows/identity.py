@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.judge.case import Case, Cell
+from harness.judge.case import Case, Cell, completed
 from harness.judge.identity import Comparison, compare
 from harness.judge.read import LaunchEvidence
 from harness.records import OutputRecord, Row
 from harness.words import Arm, Cache, Identity, Step, Word
+
+MEASURED = (Step.FIRST_PROMPT, Step.PREFILL, Step.DECODE)
+SHORT = "the control was not served in full, so there is nothing to hold the candidate against"
 
 
 def rows(case: Case) -> Iterator[Row]:
     """Per cell: identity prompts with their repeat baseline, then every context; then across states."""
     near = case.plan.profile.gates.near_tie_nat
     for cell in case.cells:
-        yield _prompts(cell, near)
+        prompts = _prompts(cell, near)
+        yield prompts
         for context in case.contexts:
-            yield _context(cell, context, near)
+            yield _context(cell, context, near, prompts.word)
     yield from _between_states(case, near)
     yield from _between_modes(case, near)
 
@@ -38,20 +42,25 @@ def outputs(
 def _prompts(cell: Cell, near: float) -> Row:
     """The candidate may not be worse than the control with itself (DESIGN 5)."""
     name = "identity, candidate vs control"
-    passes = [[outputs(x, Step.IDENTITY, None, p) for x in side for p in (0, 1)] for _, side in cell.arms()]
+    passes = [_passes(side) for _, side in cell.arms()]
     if not any(any(side) for side in passes):
         return cell.row(name, Word.NOT_TESTED, "the identity step did not run")
+    if not all(passes):
+        missing = Arm.CANDIDATE if passes[0] else Arm.CONTROL
+        return cell.row(name, Word.NOT_TESTED, f"no launch of the {missing} came as far as the identity step")
     base = passes[0][0]
-    control = _worst([compare(base, other, near_tie_nat=near) for other in passes[0][1:]])
-    candidate = _worst([compare(passes[1][0], other, near_tie_nat=near) for other in passes[1][1:]])
-    between = compare(base, passes[1][0], near_tie_nat=near)
+    control = _repeat(passes[0], near)
+    candidate = _repeat(passes[1], near)
+    between = _worst([compare(base, other, near_tie_nat=near) for other in passes[1]])
     texts = [f"with itself: {control.state}", f"with itself: {candidate.state}; vs control: {between.state}"]
     sources = tuple(f"launches/{x.folder.id}/outputs.jsonl" for _, side in cell.arms() for x in side)
-    if control.state is not Identity.IDENTICAL:
+    if _short(cell.control, Step.IDENTITY, None):
+        word, reason = Word.NOT_TESTED, f"{Identity.NOT_COMPARABLE}: {SHORT}"
+    elif control.state is not Identity.IDENTICAL:
         word = Word.VOID if control.state is Identity.NOT_COMPARABLE else Word.NOT_TESTED
         reason = f"{Identity.NOT_COMPARABLE}: the control does not agree with itself ({control.text()})"
     elif candidate.state is not Identity.IDENTICAL:
-        word = Word.WARN if candidate.state is Identity.NEAR_TIE else Word.FAIL
+        word = _word(_worst([candidate, between]).state)
         reason = f"the candidate does not agree with itself, the control does: {candidate.text()}"
     else:
         word, reason = _word(between.state), f"{between.state}: {between.text()}"
@@ -60,21 +69,46 @@ def _prompts(cell: Cell, near: float) -> Row:
     return cell.row(name, word, reason, control=texts[0], candidate=texts[1], sources=sources)
 
 
-def _context(cell: Cell, context: int, near: float) -> Row:
-    """Every output at this context: first prompts, prefill and decode passes."""
-    sides = [
-        [o for x in side for s in (Step.FIRST_PROMPT, Step.PREFILL, Step.DECODE) for o in outputs(x, s, context, None)]
-        for _, side in cell.arms()
-    ]
+def _passes(side: tuple[LaunchEvidence, ...]) -> list[list[OutputRecord]]:
+    """Both identity passes of each launch; none of a launch that ended before it had made them."""
+    passes = [[outputs(x, Step.IDENTITY, None, p) for p in (0, 1)] for x in side]
+    return [p for x, both in zip(side, passes, strict=True) if completed(x) or all(both) for p in both]
+
+
+def _short(side: tuple[LaunchEvidence, ...], step: Step, context_tokens: int | None) -> bool:
+    return any(w.unserved for x in side for w in x.windows_of(step, context_tokens))
+
+
+def _repeat(passes: list[list[OutputRecord]], near: float) -> Comparison:
+    """How an arm agrees with itself."""
+    return _worst([compare(passes[0], other, near_tie_nat=near) for other in passes[1:]])
+
+
+def _context(cell: Cell, context: int, near: float, prompts: Word) -> Row:
+    """Every output at this context: first prompts, prefill and decode passes.
+
+    Logprobs are not taken here, because that would slow down what is timed. So where outputs differ,
+    the identity prompts say whether it may be a near tie, and whether the control is stable at all.
+    """
+    sides = [[o for x in side for step in MEASURED for o in outputs(x, step, context, None)] for _, side in cell.arms()]
     name = "identity, measured outputs"
     if not any(sides):
         return cell.row(name, Word.NOT_TESTED, "no output at this context", context_tokens=context)
     found = compare(sides[0], sides[1], near_tie_nat=near)
     word = Word.NOT_TESTED if found.state is Identity.NOT_COMPARABLE else _word(found.state)
+    reason = f"{found.state}: {found.text()}"
+    if found.state is Identity.DIVERGED:
+        control = _passes(cell.control)
+        if any(_short(cell.control, step, context) for step in MEASURED):
+            word, reason = Word.NOT_TESTED, f"{Identity.NOT_COMPARABLE}: {SHORT}"
+        elif control and _repeat(control, near).state in (Identity.DIVERGED, Identity.NEAR_TIE):
+            word, reason = Word.NOT_TESTED, f"{Identity.NOT_COMPARABLE}: the control does not agree with itself"
+        elif prompts is Word.WARN:
+            word, reason = Word.WARN, f"{reason}; the identity prompts part at near ties only"
     return cell.row(
         name,
         word,
-        f"{found.state}: {found.text()}",
+        reason,
         context_tokens=context,
         control=f"{len(sides[0])} outputs",
         candidate=f"{len(sides[1])} outputs",

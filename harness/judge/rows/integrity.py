@@ -4,25 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
+from harness.evidence.manifest import MANIFEST
 from harness.judge.case import Case
 from harness.judge.read import LaunchEvidence
 from harness.records import Row
-from harness.words import Step, Word
+from harness.words import LaunchStatus, Step, Word
 
 
 def rows(case: Case) -> Iterator[Row]:
-    """Completeness and order."""
+    """Completeness, order, and whether the evidence is what was measured."""
     yield _complete(case)
     yield _order(case)
+    yield _whole(case)
 
 
 def _complete(case: Case) -> Row:
-    missing = [i for i, x in case.launches.items() if x.record is None or x.record.end_ns is None]
+    missing = [i for i, x in case.launches.items() if not _has_ended(x)]
     done = len(case.launches) - len(missing)
     if missing:
         why = case.run.interrupted or "the harness ended before they did, or the selection left them out"
         word, reason = Word.VOID, f"{len(missing)} launches are missing or unfinished, from {missing[0]}: {why}"
+    elif case.run.interrupted:
+        word, reason = Word.VOID, f"the session was interrupted: {case.run.interrupted}"
     else:
         word, reason = Word.PASS, "every planned launch has a record with an end"
     return Row(
@@ -33,6 +38,12 @@ def _complete(case: Case) -> Row:
         reason=reason,
         sources=("plan.json", "run.json"),
     )
+
+
+def _has_ended(launch: LaunchEvidence) -> bool:
+    """An interrupted launch has an end too, but it is not the one that was planned."""
+    record = launch.record
+    return record is not None and record.end_ns is not None and record.status is not LaunchStatus.INTERRUPTED
 
 
 def _order(case: Case) -> Row:
@@ -59,10 +70,49 @@ def _order(case: Case) -> Row:
 
 
 def _course_fault(launch: LaunchEvidence) -> str | None:
-    """Steps are skipped or run, never reordered: a first 32K prompt after decode passes is not the first."""
+    """Steps are skipped or run, never reordered: a first 32K prompt after decode passes is not the first.
+
+    Neither is a first 2K prompt after a longer one.
+    """
     order = list(Step)
-    steps = [m.step for m in launch.marks if m.mark == "step begins" and m.step is not None]
-    for before, after in pairwise(steps):
-        if order.index(after) < order.index(before):
-            return f"{launch.folder.id}: {after} ran after {before}"
+    begun = [
+        (order.index(m.step), 0 if m.step is Step.PROBES else m.context_tokens or 0)
+        for m in launch.marks
+        if m.mark == "step begins" and m.step is not None
+    ]
+    for before, after in pairwise(begun):
+        if after < before:
+            names = [f"{order[step]}{f' {context}' if context else ''}" for step, context in (after, before)]
+            return f"{launch.folder.id}: {' ran after '.join(names)}"
     return None
+
+
+def _whole(case: Case) -> Row:
+    """A log that lacks its end lacks errors and late compilations too, so nothing may pass on it."""
+    digests = {name: digest for digest, _, name in (line.partition("  ") for line in case.manifest.splitlines())}
+    faults = _seal_faults(case.bundle.root / MANIFEST, digests)
+    for launch in case.launches.values():
+        record = launch.record
+        if record is None or record.log_sha256 is None:
+            continue
+        where = f"launches/{launch.folder.id}/{launch.folder.log_file.name}"
+        if digests.get(where) != record.log_sha256:
+            faults.append(f"{where} is not what the server's pipe gave: a full disk, or changed since")
+        elif record.log_bytes and (not launch.clock.offsets or launch.clock.offsets[-1] < record.log_bytes):
+            faults.append(f"{where}: its last lines have no time, so nobody can say when they came")
+    return Row(
+        name="evidence whole",
+        control=f"{len(digests)} files",
+        word=Word.VOID if faults else Word.PASS,
+        reason=faults[0] if faults else "logs are whole and timed, and every file is as it was sealed",
+        sources=(MANIFEST,),
+    )
+
+
+def _seal_faults(seal: Path, digests: dict[str, str]) -> list[str]:
+    """Files that were changed, added or removed since the bundle was sealed; none where it was not."""
+    if not seal.is_file():
+        return []
+    sealed = {name: digest for digest, _, name in (x.partition("  ") for x in seal.read_text("utf-8").splitlines())}
+    changed = sorted(name for name in sealed.keys() | digests.keys() if sealed.get(name) != digests.get(name))
+    return [f"{name} is not as it was sealed in {MANIFEST}" for name in changed]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from harness.judge.case import Case, Cell
+from harness.judge.case import Case, Cell, not_begun
 from harness.judge.proof import cache_proof, late_compiles, late_files, late_loads
 from harness.judge.read import LaunchEvidence
 from harness.observe.vllm_log import Event, Kind
@@ -24,16 +24,24 @@ def rows(case: Case) -> Iterator[Row]:
 
 
 def _monitor(cell: Cell) -> Row:
-    armed = [any(x.of_kind(Kind.JIT_ARMED) for x in side) for _, side in cell.arms()]
-    late = [[e for x in side for e in x.of_kind(Kind.LATE_JIT)] for _, side in cell.arms()]
-    kernels = [sorted({e.values["kernel"] for e in events}) for events in late]
-    sources = tuple(x.place(e) for _, side in cell.arms() for x in side for e in x.of_kind(Kind.LATE_JIT))
-    texts = ["not armed" if not a else ", ".join(k) or "none" for a, k in zip(armed, kernels, strict=True)]
+    """Names of late kernels; a launch whose monitor was not armed has none to tell."""
     name = "late JIT (engine's monitor)"
-    if armed[0] != armed[1]:
-        reason = "the monitor was armed in one arm only, so the arms cannot be compared"
+    sides = [[x for x in side if x.ready_ns is not None] for _, side in cell.arms()]
+    if not all(sides):
+        return cell.row(name, Word.NOT_TESTED, "an arm has no launch that became ready")
+    unarmed = [[x.folder.id for x in side if not _armed(x)] for side in sides]
+    kernels = [sorted({e.values["kernel"] for x in side for e in x.of_kind(Kind.LATE_JIT)}) for side in sides]
+    sources = tuple(x.place(e) for side in sides for x in side for e in x.of_kind(Kind.LATE_JIT))
+    texts = [
+        "not armed" if len(off) == len(side) else ", ".join(found) or "none"
+        for side, off, found in zip(sides, unarmed, kernels, strict=True)
+    ]
+    silent = [launch for side in unarmed for launch in side]
+    if silent and len(silent) < sum(map(len, sides)):
+        arms = " in one arm only" if not all(unarmed) and "not armed" in texts else f", but not in {silent[0]}"
+        reason = f"the monitor was armed{arms}, so the arms cannot be compared"
         return cell.row(name, Word.VOID, reason, control=texts[0], candidate=texts[1], sources=sources)
-    if not armed[0]:
+    if silent:
         reason = "the engine's monitor was not armed in either arm: that there is no warning proves nothing"
         return cell.row(name, Word.NOT_TESTED, reason, control=texts[0], candidate=texts[1], sources=sources)
     new = sorted(set(kernels[1]) - set(kernels[0]))
@@ -42,13 +50,22 @@ def _monitor(cell: Cell) -> Row:
     return cell.row(name, word, reason, control=texts[0], candidate=texts[1], sources=sources)
 
 
+def _armed(launch: LaunchEvidence) -> bool:
+    """The engine says so, or the monitor itself speaks."""
+    return bool(launch.of_kind(Kind.JIT_ARMED) or launch.of_kind(Kind.LATE_JIT))
+
+
 def _compiles(cell: Cell) -> Row:
-    """Compilations that the log names, and, where it names none at all, new files in the caches."""
+    """Compilations that the log names; beside them what was loaded late, and new files in the caches.
+
+    Not every compiler prints a line, and one compilation writes several files, so files only warn.
+    """
     name = "late compiles (caches)"
     sides = [[x for x in side if x.ready_ns is not None] for _, side in cell.arms()]
     if not all(sides):
         return cell.row(name, Word.NOT_TESTED, "an arm has no launch that became ready")
     counts = [max(len(late_compiles(x)) for x in side) for side in sides]
+    loads = [max(len(late_loads(x)) for x in side) for side in sides]
     files = [max(len(late_files(x)) for x in side) for side in sides]
     texts = [_text(side[0], count, number) for side, count, number in zip(sides, counts, files, strict=True)]
     sources = tuple(x.place(e) for side in sides for x in side for e in late_compiles(x))
@@ -58,8 +75,10 @@ def _compiles(cell: Cell) -> Row:
         return cell.row(name, Word.NOT_TESTED, reason, control=texts[0], candidate=texts[1], sources=sources)
     if counts[1] > counts[0]:
         word, reason = Word.FAIL, f"{counts[1] - counts[0]} more than in the control while serving"
-    elif not any(counts) and files[1] > files[0]:
+    elif files[1] > files[0]:
         word, reason = Word.WARN, f"{files[1] - files[0]} more new cache files than in the control"
+    elif loads[1] > loads[0]:
+        word, reason = Word.WARN, f"{loads[1] - loads[0]} more first loaded while serving than in the control"
     else:
         word, reason = Word.PASS, "no more than in the control"
     return cell.row(name, word, reason, control=texts[0], candidate=texts[1], sources=sources)
@@ -76,7 +95,7 @@ def _step(launch: LaunchEvidence, event: Event) -> str:
 
 
 def _caches(cell: Cell) -> Row:
-    proofs = [[cache_proof(x) for x in side if x.record] for _, side in cell.arms()]
+    proofs = [[cache_proof(x) for x in side if not not_begun(x)] for _, side in cell.arms()]
     texts = ["/".join(dict.fromkeys(p.proof for p in side)) or None for side in proofs]
     every = [p for side in proofs for p in side]
     sources = tuple(s for p in every for s in p.sources)

@@ -33,7 +33,7 @@ def rows(case: Case) -> Iterator[Row]:
 
 
 def _row(cell: Cell, margin_pct: float) -> Row:
-    figures = [[from_metrics(x) or from_log(x) for x in side] for _, side in cell.arms()]
+    figures = [[_shown(x) for x in side] for _, side in cell.arms()]
     texts = [" / ".join(dict.fromkeys("-" if v is None else f"{v:,}" for v in side)) for side in figures]
     sources = tuple(s for _, side in cell.arms() for x in side for s in _sources(x))
 
@@ -42,22 +42,39 @@ def _row(cell: Cell, margin_pct: float) -> Row:
 
     if fault := next((f for _, side in cell.arms() for x in side if (f := _disagreement(x))), None):
         return row(Word.VOID, fault)
-    pairs = [(a, b) for a, b in zip(*figures, strict=True) if a is not None and b is not None]
+    pairs = [p for a, b in zip(cell.control, cell.candidate, strict=True) if (p := _pair(a, b))]
     if not pairs:
-        return row(Word.NOT_TESTED, "an arm shows no KV-cache size")
+        apart = all(any(v is not None for v in side) for side in figures)
+        where = "the arms show no KV-cache size in the same place" if apart else "an arm shows no KV-cache size"
+        return row(Word.NOT_TESTED, where)
     if not cell.same_cache_state:
         return row(Word.NOT_TESTED, "the arms started from different cache states, which changes what memory is left")
     limits = {_max_model_len(x) for _, side in cell.arms() for x in side if x.record}
     if len(limits) > 1:
         return row(Word.NOT_TESTED, "the arms serve different --max-model-len, which changes what the figure means")
-    lost = [(b - a) / a * 100 for a, b in pairs]
-    worst = min(lost)
-    difference = "equal" if not any(lost) else f"candidate {pairs[0][1] - pairs[0][0]:+,} tokens ({worst:+.3f} %)"
+    worst, tokens = min(((b - a) / a * 100, b - a) for a, b in pairs)
+    equal = all(a == b for a, b in pairs)
+    difference = "equal" if equal else f"candidate {tokens:+,} tokens ({worst:+.3f} %)"
     if worst < -margin_pct:
         return row(Word.FAIL, f"{difference}: beyond the margin of {margin_pct:g} %")
     if worst < 0:
         return row(Word.NOTE, f"{difference}: within the margin of {margin_pct:g} %")
     return row(Word.IMPROVED if worst > margin_pct else Word.PASS, difference)
+
+
+def _shown(launch: LaunchEvidence) -> int | None:
+    """The figure for the reader; `_pair` says which ones are compared."""
+    tokens = from_metrics(launch)
+    return from_log(launch) if tokens is None else tokens
+
+
+def _pair(control: LaunchEvidence, candidate: LaunchEvidence) -> tuple[int, int] | None:
+    """Both figures from one source: metrics and log mean different things in some versions."""
+    for source in (from_metrics, from_log):
+        ours, theirs = source(control), source(candidate)
+        if ours and theirs is not None:
+            return ours, theirs
+    return None
 
 
 def _disagreement(launch: LaunchEvidence) -> str | None:

@@ -34,12 +34,16 @@ class Series:
 
 
 def series(launch: LaunchEvidence) -> Series:
-    """The launch's samples summed over processes; empty where none were taken."""
+    """The launch's samples summed over processes; empty where none were taken, or their file is torn."""
     if not launch.folder.host_samples_file.is_file():
         return Series((), ())
-    import pyarrow.parquet as pq  # noqa: PLC0415  # heavy, and only needed here
+    import pyarrow as pa  # noqa: PLC0415  # heavy, and only needed here
+    import pyarrow.parquet as pq  # noqa: PLC0415
 
-    table = pq.read_table(launch.folder.host_samples_file).to_pydict()
+    try:
+        table = pq.read_table(launch.folder.host_samples_file).to_pydict()
+    except pa.ArrowInvalid:  # the harness was killed while it wrote
+        return Series((), ())
     sums: dict[int, int] = {}
     for time_ns, size in zip(table["mono_ns"], table["rss_bytes"], strict=True):
         sums[time_ns] = sums.get(time_ns, 0) + size

@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import Enum, auto
 
-from harness.judge.case import Case, Cell, completed
+from harness.judge.case import Case, Cell, completed, not_begun
 from harness.judge.read import LaunchEvidence
 from harness.records import Row
 from harness.words import LaunchStatus, Word
 
-STAGE_OF_ENVIRONMENT = "caches"
-"""A launch that could not start because an earlier one left nothing says nothing about its arm."""
+
+class _End(Enum):
+    """How a launch ended, and whose doing that was."""
+
+    SERVED = auto()
+    FAILED = auto()
+    ENVIRONMENT = auto()
+    """It could not be started, and no earlier launch is the reason."""
+    UNKNOWN = auto()
+    """Never begun, interrupted, or left without the cache of a cold launch that did not complete."""
 
 
 def rows(case: Case) -> Iterator[Row]:
     """One row per cell: a candidate that dies while the control serves is a fail."""
     for cell in case.cells:
-        yield _row(cell)
+        yield _row(case, cell)
 
 
-def _row(cell: Cell) -> Row:
+def _row(case: Case, cell: Cell) -> Row:
     pairs = list(zip(cell.control, cell.candidate, strict=True))
-    words = [_word(a, b) for a, b in pairs]
-    worst = next(w for w in (Word.FAIL, Word.SETUP_FAILURE, Word.NOT_TESTED, Word.PASS) if w in words)
+    words = [_word(_end(case, a), _end(case, b)) for a, b in pairs]
+    worst: Word = next(w for w in (Word.FAIL, Word.SETUP_FAILURE, Word.NOT_TESTED, Word.PASS) if w in words)
     launches = [x for pair in pairs for x in pair]
     reasons = [f"{x.folder.id}: {_how(x)}" for x in launches if not completed(x)]
+    killed = [x for x in launches if completed(x) and _was_killed(x)]
+    reasons += [f"{x.folder.id}: served its course, and had to be killed at the end" for x in killed]
+    if worst is Word.PASS and killed:
+        alone = not any(x in cell.control for x in killed)
+        worst = Word.WARN if alone else Word.NOTE
     return cell.row(
         "served to the end",
         worst,
@@ -36,21 +50,24 @@ def _row(cell: Cell) -> Row:
     )
 
 
-def _word(control: LaunchEvidence, candidate: LaunchEvidence) -> Word:
-    if completed(control) and completed(candidate):
+def _word(control: _End, candidate: _End) -> Word:
+    if control is candidate is _End.SERVED:
         return Word.PASS
-    if any(_not_its_fault(x) for x in (control, candidate)):
-        return Word.NOT_TESTED
-    return Word.FAIL if completed(control) else Word.SETUP_FAILURE
+    if _End.ENVIRONMENT in (control, candidate) or control is _End.FAILED:
+        return Word.SETUP_FAILURE
+    return Word.FAIL if candidate is _End.FAILED and control is _End.SERVED else Word.NOT_TESTED
 
 
-def _not_its_fault(launch: LaunchEvidence) -> bool:
+def _end(case: Case, launch: LaunchEvidence) -> _End:
+    if completed(launch):
+        return _End.SERVED
     record = launch.record
-    return (
-        record is None
-        or record.status is LaunchStatus.INTERRUPTED
-        or (record.status is LaunchStatus.FAILED and record.stage == STAGE_OF_ENVIRONMENT)
-    )
+    if record is None or record.status is not LaunchStatus.FAILED:
+        return _End.UNKNOWN
+    if not not_begun(launch):
+        return _End.FAILED
+    source = case.launches.get(record.launch.warm_from or "")
+    return _End.UNKNOWN if source is not None and not completed(source) else _End.ENVIRONMENT
 
 
 def _how(launch: LaunchEvidence) -> str:
@@ -60,6 +77,12 @@ def _how(launch: LaunchEvidence) -> str:
     if record.status is LaunchStatus.INTERRUPTED:
         return f"interrupted{f' ({record.reason})' if record.reason else ''}"
     return f"failed at {record.stage}: {record.reason}"
+
+
+def _was_killed(launch: LaunchEvidence) -> bool:
+    """The server, or a process of it, did not end when it was asked to."""
+    exit_ = launch.record.exit if launch.record else None
+    return exit_ is not None and (exit_.signal == "SIGKILL" or exit_.survivors_killed > 0)
 
 
 def _count(side: tuple[LaunchEvidence, ...]) -> str:

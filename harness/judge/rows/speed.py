@@ -26,7 +26,8 @@ def prefill(launch: LaunchEvidence, context: int) -> float | None:
 def first_prompt_s(launch: LaunchEvidence, context: int) -> float | None:
     """Time to the first token of the first prompt of this length, seconds."""
     windows = launch.windows_of(Step.FIRST_PROMPT, context)
-    return first_token_s(windows[0].requests[0]) if windows and not windows[0].fault else None
+    usable = windows and windows[0].requests and not windows[0].fault
+    return first_token_s(windows[0].requests[0]) if usable else None
 
 
 def decode(launch: LaunchEvidence, context: int, figure: Callable[[Decode], float]) -> float | None:

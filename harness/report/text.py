@@ -1,0 +1,68 @@
+"""Text that strangers wrote, made fit to be shown: no terminal codes, no private paths, no tokens."""
+
+from __future__ import annotations
+
+import re
+
+_TERMINAL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+"""Control characters, and those that hide text or turn its direction round."""
+
+_PATH = re.compile(r"(?:(?<=file://)|(?<![\w./…~-]))~?/(?!v\d+/)(?:[\w.@+~=,-]+/)*[\w.@+~=,-]*")
+_INSTALLED = re.compile(r"/((?:site|dist)-packages/.*)")
+_TOKEN = re.compile(r"\b(?:hf_|gh[pousr]_|github_pat_|sk-|nvapi-)[A-Za-z0-9_-]{16,}")
+_PRIVATE_ADDRESS = re.compile(
+    r"(?<![\w.])(?:10\.\d{1,3}|192\.168|169\.254|172\.(?:1[6-9]|2\d|3[01]))\.\d{1,3}\.\d{1,3}(?![\w.])"
+)
+
+
+def public(text: str) -> str:
+    """Text of a log, a reason or a command line as a report may show it; the bundle keeps the original."""
+    return _redacted(plain(text))
+
+
+def plain(text: str) -> str:
+    r"""Without terminal codes and unseen characters; of a line redrawn with `\r`, what stood last."""
+    text = text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate cannot be written to a file
+    lines = _TERMINAL.sub("", text).replace("\r\n", "\n").split("\n")
+    return "\n".join(_UNSEEN.sub("", line.rstrip("\r").rpartition("\r")[2]) for line in lines)
+
+
+def _redacted(text: str) -> str:
+    text = _PATH.sub(_short_path, text)
+    return _PRIVATE_ADDRESS.sub("[address]", _TOKEN.sub("[token]", text))
+
+
+def _short_path(match: re.Match[str]) -> str:
+    """Where a file lies on the host is nobody's business; which file it is says the last component."""
+    path = match[0]
+    if path.strip("/").count("/") == 0:  # `/health`, `/tmp`: names nothing
+        return path
+    if installed := _INSTALLED.search(path):
+        return f"…/{installed[1]}"
+    return f"…/{path.rstrip('/').rpartition('/')[2]}"
+
+
+def last_component(path: str) -> str:
+    """Name of a folder or of a hub model, without where it lies."""
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def plural(count: int, what: str, many: str = "") -> str:
+    """`1 row`, `2 rows`."""
+    return f"{count:,} {what if count == 1 else many or f'{what}s'}"
+
+
+def tokens_text(context_tokens: int | None) -> str:
+    """A context's length as people of this field say it: 2K, 32K, 1,000."""
+    if context_tokens is None:
+        return ""
+    if context_tokens >= 1024 and context_tokens % 1024 == 0:
+        return f"{context_tokens // 1024}K"
+    return f"{context_tokens:,}"
+
+
+def shortened(names: list[str], limit: int = 3) -> str:
+    """The first few of a list, and how many there are beyond."""
+    beyond = len(names) - limit
+    return "; ".join(names[:limit]) + (f"; and {beyond} more" if beyond > 0 else "")

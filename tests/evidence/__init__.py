@@ -1,0 +1,1 @@
+"""Bundles as they are written, sealed and read back."""

@@ -1,0 +1,13 @@
+"""Bundles of tests need not survive a power cut."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of small bundles are written; waiting for the disk each time takes longer than all the rest."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)

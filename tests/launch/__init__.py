@@ -1,0 +1,1 @@
+"""One server process: start, log, readiness, stop, clean-up, and what it finds on the host."""

@@ -1,0 +1,105 @@
+"""Memory of a server over time: the file, the blind spot, and readings that fail."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from pathlib import Path
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+
+from harness.observe.sampler import PERIOD_S, HostSampler
+
+
+class Reading:
+    """Returns, or raises, one thing after the other, then nothing; tells when all were taken."""
+
+    def __init__(self, *results: dict[str, int] | Exception) -> None:
+        self._results = itertools.chain(results, itertools.repeat({}))
+        self._left = len(results)
+        self.taken = threading.Event()
+
+    def __call__(self) -> dict[str, int]:
+        result = next(self._results)
+        if self._left == 0:
+            self.taken.set()
+        self._left -= 1
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+
+def sample(path: Path, read: Reading) -> list[tuple[str, int]]:
+    sampler = HostSampler(read, path, period_s=0.001)
+    sampler.start()
+    assert read.taken.wait(5)
+    sampler.finish()
+    table = pq.read_table(path)
+    times = table["mono_ns"].to_pylist()
+    assert times == sorted(times)
+    return list(zip(table["process"].to_pylist(), table["rss_bytes"].to_pylist(), strict=True))
+
+
+def types(path: Path) -> dict[str, str]:
+    return {field.name: str(field.type).removeprefix("large_") for field in pq.read_schema(path)}
+
+
+def test_every_process_of_every_reading_is_a_row(tmp_path: Path) -> None:
+    read = Reading({"vllm:1": 10, "worker:2": 20}, {"vllm:1": 11})
+    assert sample(tmp_path / "host.parquet", read) == [("vllm:1", 10), ("worker:2", 20), ("vllm:1", 11)]
+
+
+@pytest.mark.parametrize("results", [(), ({"vllm:1": 2**40},)], ids=["no row", "large"])
+def test_columns_have_their_types_also_without_a_row(tmp_path: Path, results: tuple[dict[str, int], ...]) -> None:
+    sample(tmp_path / "host.parquet", Reading(*results))
+    assert types(tmp_path / "host.parquet") == {"mono_ns": "int64", "process": "string", "rss_bytes": "int64"}
+
+
+@pytest.mark.parametrize("error", [psutil.NoSuchProcess(1), psutil.AccessDenied(1), ProcessLookupError(), OSError()])
+def test_a_reading_that_fails_is_a_gap_and_the_next_one_is_taken(tmp_path: Path, error: Exception) -> None:
+    read = Reading({"vllm:1": 10}, error, error, {"vllm:1": 12})
+    assert sample(tmp_path / "host.parquet", read) == [("vllm:1", 10), ("vllm:1", 12)]
+
+
+def test_what_rises_and_falls_within_a_period_is_not_seen(tmp_path: Path) -> None:
+    # The blind spot is the period: the memory is looked at once in it, whatever happens in between.
+    memory = {"vllm:1": 10}
+    looked = threading.Event()
+
+    def read() -> dict[str, int]:
+        looked.set()
+        return dict(memory)
+
+    sampler = HostSampler(read, tmp_path / "host.parquet", period_s=60)
+    sampler.start()
+    assert looked.wait(5)
+    memory["vllm:1"] = 10**12
+    memory["vllm:1"] = 10
+    sampler.finish()
+    assert pq.read_table(tmp_path / "host.parquet")["rss_bytes"].to_pylist() == [10]
+
+
+def test_the_period_holds_while_readings_take_time(tmp_path: Path) -> None:
+    sampler = HostSampler(lambda: {"vllm:1": 1}, tmp_path / "host.parquet", period_s=0.05)
+    done = threading.Event()
+    sampler.start()
+    done.wait(0.28)
+    sampler.finish()
+    times = pq.read_table(tmp_path / "host.parquet")["mono_ns"].to_pylist()
+    assert 2 <= len(times) <= 6
+    assert all(later - earlier >= 0.045e9 for earlier, later in itertools.pairwise(times))
+
+
+def test_finishing_does_not_wait_for_the_period(tmp_path: Path) -> None:
+    sampler = HostSampler(dict, tmp_path / "host.parquet", period_s=60)
+    sampler.start()
+    finisher = threading.Thread(target=sampler.finish)
+    finisher.start()
+    finisher.join(5)
+    assert not finisher.is_alive()
+
+
+def test_memory_is_looked_at_four_times_a_second() -> None:
+    assert PERIOD_S == 0.25

@@ -1,0 +1,1 @@
+"""A session before and while it runs: plan, command lines, host, progress."""

@@ -1,0 +1,1 @@
+"""From stacks to locks, on real git repositories."""
