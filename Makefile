@@ -35,7 +35,7 @@ doctor: setup
 
 # Two workers for the tests against real vLLM: a start-up is mostly imports on one core.
 test: setup lint
-	.venv/bin/pytest -m "not vllm" -n 2
+	.venv/bin/pytest -m "not vllm" -n 2 --dist loadgroup
 	.venv/bin/pytest -m vllm -n 2 --dist loadgroup
 
 test-fast: $(HARNESS)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.config.model import Profile, Stack
-from harness.errors import SetupFailure
+from harness.errors import ConfigError, SetupFailure
 from harness.evidence.bundle import Bundle, write_atomically, write_record
 from harness.evidence.origin import host_facts, origin
 from harness.forge.truth import load_rule
@@ -56,6 +56,8 @@ def open_session(
         SetupFailure: this host cannot run the session.
         ConfigError: the stacks do not fit the profile.
     """
+    for stack in (control, candidate):
+        _refuse_patches(stack)
     gpus_of_lanes(profile)
     notes = process_launcher().clean_up()
     if profile.launcher == "docker":
@@ -90,6 +92,15 @@ def open_session(
     )
     _point_latest_to(bundle.root)
     return bundle, notes
+
+
+def _refuse_patches(stack: Stack) -> None:
+    """An unpatched engine must never be measured under the name of a patched one."""
+    if stack.base is not None or stack.components:
+        raise ConfigError(
+            f"stack {stack.name} has an image of its own ([base], [[components]]), which this version of the harness "
+            "locks (`qualify lock`) but does not build yet; run a stack that differs in flags, environment or model"
+        )
 
 
 def launcher_of(profile: Profile) -> Launcher:

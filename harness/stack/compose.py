@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.config.components import Component, PatchFile
+from harness.config.components import Component, Integration, PatchFile
 from harness.errors import ConfigError
 from harness.stack.git import Git, GitError
 from harness.stack.record import Disposition
@@ -50,8 +50,7 @@ def compose(git: Git, component: Component, heads: Iterable[ResolvedHead], stack
         raise ConfigError(f"{where}: base_commit has tree {base_tree}, base_tree says {component.base_tree}")
     tree_before = base_tree
     if component.integration is not None:
-        hint = f"; get it from {component.integration.source}" if component.integration.source else ""
-        patch = read_patch(component.integration, stack_folder, where, hint)
+        patch = _read(component.integration, stack_folder, where)
         tree_before = _apply(git, base_tree, patch, f"{where}: integration patch {component.integration.path}")
         if tree_before != component.integration.tree:
             raise ConfigError(
@@ -69,17 +68,24 @@ def compose(git: Git, component: Component, heads: Iterable[ResolvedHead], stack
         placed.append(one)
     tree = placed[-1].tree if placed else tree_before
     for local in component.patches:
-        tree = _apply(git, tree, read_patch(local, stack_folder, where), f"{where}: patch {local.path}")
+        tree = _apply(git, tree, _read(local, stack_folder, where), f"{where}: patch {local.path}")
     return Composition(base_tree, tree_before, tuple(placed), tree)
 
 
-def read_patch(patch: PatchFile, folder: Path, where: str, hint: str = "") -> bytes:
-    """Content of a patch file, hashed before anything is done with it.
+def check_patches(component: Component, stack_folder: Path) -> None:
+    """Look at the patch files alone: a missing one is told before a large repository is fetched.
 
     Raises:
-        ConfigError: it is not there, or not the one that the stack names.
+        ConfigError: one is not there, or not the one that the stack names.
     """
+    for patch in (*((component.integration,) if component.integration else ()), *component.patches):
+        _read(patch, stack_folder, f"component {component.name}")
+
+
+def _read(patch: PatchFile, folder: Path, where: str) -> bytes:
+    """Content of a patch file, hashed before anything is done with it."""
     path = folder / patch.path
+    hint = f"; get it from {patch.source}" if isinstance(patch, Integration) and patch.source else ""
     try:
         data = path.read_bytes()
     except OSError as e:

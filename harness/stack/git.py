@@ -60,6 +60,7 @@ CONFIG = {
     "maintenance.auto": "false",
     "merge.directoryRenames": "conflict",
     "merge.renameLimit": "30000",
+    "merge.renames": "true",
     "protocol.version": "2",
 }
 

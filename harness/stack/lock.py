@@ -14,6 +14,7 @@ from harness.errors import ConfigError, SetupFailure
 from harness.paths import locks_root
 from harness.stack.artifacts import file_sha256
 from harness.stack.component import Locking
+from harness.stack.compose import check_patches
 from harness.stack.placing import place
 from harness.stack.reading import differences, inputs_sha256, parse_lock
 from harness.stack.record import LOCK_FILE, LockedBase, StackLock
@@ -69,7 +70,10 @@ def _lock(request: Request) -> Outcome:
         staging = Path(staging_name)
         named_in = loaded.layers.origin("components")
         locking = Locking(stack, named_in, path.resolve().parent, left, staging, update=request.update)
-        components = tuple(locking.lock(c, source_of(c, locking.folder, mirrors)) for c in stack.components)
+        sources = [source_of(component, locking.folder, mirrors) for component in stack.components]
+        for component in stack.components:
+            check_patches(component, locking.folder)
+        components = tuple(locking.lock(c, s) for c, s in zip(stack.components, sources, strict=True))
         lock = StackLock(
             stack=stack.name,
             without=left.names,

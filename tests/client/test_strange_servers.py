@@ -212,7 +212,7 @@ def headers_then_nothing(connection: socket.socket) -> None:
 
 def trickle(connection: socket.socket, *, begin: bytes, again: bytes) -> None:
     connection.sendall(begin)
-    while True:
+    for _ in range(500):
         connection.sendall(again)
         time.sleep(0.02)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import secrets
 import shutil
 import socket
 import struct
@@ -77,7 +78,8 @@ def second_engine() -> Iterator[Daemon]:
     program = shutil.which("dockerd")
     if program is None or os.getuid() != 0:
         pytest.skip("a second engine takes root and dockerd")
-    folder = Path(tempfile.mkdtemp(prefix="qd-"))  # short: so are names of interfaces and paths of sockets
+    folder = Path(tempfile.gettempdir()) / f"qd{secrets.token_hex(4)}"  # short: it also names a bridge and a namespace
+    folder.mkdir()
     daemon = Daemon(program, folder)
     with _bridge(folder.name):
         try:

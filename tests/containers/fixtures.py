@@ -7,10 +7,8 @@ from pathlib import Path
 
 import docker
 import pytest
-from docker.errors import DockerException
 
-from harness.errors import SetupFailure
-from harness.launch.docker.address import address
+from harness.launch.docker.address import address, knock, why_not
 from harness.launch.docker.engine import Engine, connect
 from tests.containers.base import base_image
 from tests.containers.bench import Bench
@@ -21,9 +19,10 @@ from tests.containers.registry import forget, push, registry
 def client() -> Iterator[docker.DockerClient]:
     """The SDK's own client, for looking past the harness at what the engine really has."""
     try:
-        client = docker.DockerClient(base_url=address(), version="auto")
-    except DockerException as e:
-        pytest.skip(f"no Docker engine answers at {address()}: {e}")
+        knock()
+    except OSError as e:
+        pytest.skip(why_not(e))
+    client = docker.DockerClient(base_url=address(), version="auto")
     yield client
     client.close()
 
@@ -32,10 +31,7 @@ def client() -> Iterator[docker.DockerClient]:
 def engine(client: docker.DockerClient) -> Iterator[Engine]:
     """The harness's client."""
     del client
-    try:
-        engine = connect()
-    except SetupFailure as e:
-        pytest.skip(str(e))
+    engine = connect()
     yield engine
     engine.close()
 

@@ -70,6 +70,14 @@ def test_a_missing_engine_is_a_setup_failure_with_its_remedy(tmp_path: Path) -> 
     assert not list(tmp_path.glob("*-cpu-forged-*")), "a session that could not begin must leave no bundle"
 
 
+def test_a_patched_stack_is_not_measured_without_its_patches(tmp_path: Path) -> None:
+    arguments = ("run", "--profile", str(fake_profile(tmp_path)), "--candidate", "gg-v20-r31-pr271")
+    done = qualify(tmp_path, *arguments)
+    assert done.code == ExitCode.USAGE
+    assert "stack gg-v20-r31-pr271 has an image of its own" in done.out
+    assert not list(tmp_path.glob("*-fake-*"))
+
+
 @pytest.mark.parametrize("name", ["rtx5090", "rtxpro6000x4"])
 def test_a_gpu_profile_is_planned_without_its_hardware(tmp_path: Path, name: str) -> None:
     done = qualify(tmp_path, "plan", "--profile", name)

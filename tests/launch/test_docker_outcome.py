@@ -79,3 +79,10 @@ def test_evidence_holds_everything_but_credentials() -> None:
     assert kept["Config"]["Env"] == ["A=1", "EMPTY=", "HF_TOKEN=<redacted>", "URL=a=b"]
     assert {k: v for k, v in kept.items() if k != "Config"} == {k: v for k, v in description.items() if k != "Config"}
     assert "hf_x" in json.dumps(description), "the original is left as it was"
+
+
+def test_evidence_does_not_name_the_host() -> None:
+    description = inspect()
+    description["Config"]["Hostname"] = "my-host"
+    description["HostConfig"]["NetworkMode"] = "host"
+    assert "my-host" not in json.dumps(as_evidence(description))

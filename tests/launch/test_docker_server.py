@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -67,6 +68,30 @@ class TestLog:
         assert (offsets[-1], len(offsets)) == (6, 3)
         assert running.server.started_ns < times[0] == running.server.first_output_ns()
         assert all(b - a > 50_000_000 for a, b in pairwise(times))
+
+    def test_a_full_disk_does_not_stop_the_server_and_is_reported(self, containers: Bench, tmp_path: Path) -> None:
+        launcher, spec = containers.prepare("import os\nfor _ in range(9): os.write(1, b'x' * 100_000)")
+        full = tmp_path / "full.log"
+        full.symlink_to("/dev/full")
+        server = launcher.start(replace(spec, log_file=full, container_file=Path("/dev/full/container.json")))
+        exit_ = until(server.ended)
+        assert exit_ is not None
+        assert (exit_.code, server.stop(1)) == (0, exit_)
+        assert server.log_write_error is not None
+        assert server.log_digest()[1] == 900_000
+
+    def test_output_that_breaks_off_is_no_end_of_the_server(
+        self, containers: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As after an engine that was started anew under running containers."""
+        monkeypatch.setattr("harness.launch.docker.server.SETTLE_S", 0.2)
+        running = up(containers.start(SLEEP))
+        running.server._output.close()  # noqa: SLF001  # what the engine would do
+        told = "the container runs, and the engine has stopped sending its output"
+        with pytest.raises(LaunchFailed, match=told):
+            until(running.server.ended)
+        exit_ = running.stop()
+        assert (exit_.asked, exit_.error) == (True, told)
 
     def test_silence_is_no_end_of_the_log(self, containers: Bench) -> None:
         running = containers.start("import time; time.sleep(1.5); print('late')")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 from harness.launch.logpipe import LogPipe, tail
@@ -38,9 +39,13 @@ def test_a_disk_that_takes_only_a_part_of_a_write_is_reported(tmp_path: Path) ->
 def test_a_log_that_cannot_be_opened_is_drained_all_the_same(tmp_path: Path) -> None:
     read, write = os.pipe()
     pipe = LogPipe(read, tmp_path / "missing" / "log", tmp_path / "times")
-    for _ in range(40):
-        os.write(write, b"x" * 10_000)  # more than a pipe holds
-    os.close(write)
+
+    def server() -> None:
+        for _ in range(40):
+            os.write(write, b"x" * 10_000)  # more than a pipe holds
+        os.close(write)
+
+    threading.Thread(target=server, daemon=True).start()
     assert pipe.finish(5)
     assert pipe.digest()[1] == 400_000
     assert isinstance(pipe.write_error, FileNotFoundError)

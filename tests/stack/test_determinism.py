@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from harness.paths import PROJECT
-from tests.stack.bench import Bench, lines, lock, written
+from tests.stack.bench import Bench, inline, lines, lock, written
 
 HOSTILE_CONFIG = """
 [user]
@@ -75,6 +75,7 @@ def elsewhere(stack: Path, place: Path, *, zone: str, umask: int, origin: Path) 
         "GIT_DIR": "/nonexistent",
         "GIT_AUTHOR_NAME": "Somebody",
         "GIT_COMMITTER_DATE": "2030-01-01T00:00:00Z",
+        "GIT_DIFF_OPTS": "-u9",
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": "merge.renames",
         "GIT_CONFIG_VALUE_0": "false",
@@ -129,3 +130,14 @@ def test_a_stack_that_moves_to_another_folder_with_its_patches_keeps_its_lock(be
     moved = bench.root / "elsewhere"
     bench.stacks.rename(moved)
     assert written(lock(moved / stack.name, output=bench.root / "again").folder) == before
+
+
+def test_a_patch_file_in_another_folder_is_the_same_patch(bench: Bench) -> None:
+    after = bench.origin.commit({"vllm/b.py": lines(l19="x = 19")}, bench.base)
+    patch = bench.patch_file(bench.origin.patch(bench.base, after))
+    here = lock(bench.stack(extra=f"patches = [{inline(patch)}]"))
+    (bench.stacks / "below").mkdir()
+    (bench.stacks / patch["path"]).rename(bench.stacks / "below" / patch["path"])
+    patch["path"] = f"below/{patch['path']}"
+    assert lock(bench.stack(extra=f"patches = [{inline(patch)}]")).state == "unchanged"
+    assert here.lock.components[0].patches[0].file == "local.patch"

@@ -82,8 +82,10 @@ def environment_of(description: Json) -> dict[str, str]:
 
 
 def as_evidence(inspect: Json) -> Json:
-    """The description as it goes into the bundle: whole, but for values of credentials."""
+    """The description as it goes into the bundle: whole, but for credentials and the host's name."""
     kept = copy.deepcopy(inspect)
+    if inspect["HostConfig"]["NetworkMode"] == "host":
+        kept["Config"]["Hostname"] = "<redacted>"  # in the host's network it is the host's
     kept["Config"]["Env"] = [f"{name}={value}" for name, value in redacted(environment_of(inspect)).items()]
     return kept
 

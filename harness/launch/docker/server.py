@@ -15,7 +15,9 @@ from harness.launch.logpipe import LogPipe
 from harness.records import ENGINE_STAGE, ContainerFacts, Exit
 
 SETTLE_S = 5.0
-"""The output ends a moment before the engine counts the container as ended; longer means that it broke off."""
+"""The engine may count a container as running for this long after its output has ended; then it was cut off."""
+POLL_S = 0.02
+CUT_OFF = "the container runs, and the engine has stopped sending its output"
 LOG_END_S = 10.0
 NEVER_STARTED = "created"
 HEAD_BYTES = 4096
@@ -45,7 +47,6 @@ class DockerServer:
         self._pipe = LogPipe(output, spec.log_file, spec.log_times_file)
         self._inspect: Json | None = None
         self._processes: HostProcesses | None = None
-        self._output_ended: float | None = None
         self._ended: Exit | None = None
         self._stopped: Exit | None = None
         self.started_ns = 0
@@ -77,20 +78,17 @@ class DockerServer:
             return self._stopped or self._ended
         if not self._pipe.finish(timeout_s=0):
             return None
-        if self._output_ended is None:
-            self._output_ended = time.monotonic()
         try:
-            inspect = self._look()
-            if not is_running(inspect):
-                exit_ = self._exit(inspect, asked=False)
-                if exit_.error and exit_.error.startswith(FROM_OUTSIDE):
-                    raise LaunchFailed(ENGINE_STAGE, f"the container ended: {exit_.how}")
-                self._ended = exit_
-            elif time.monotonic() - self._output_ended > SETTLE_S:
-                raise LaunchFailed(ENGINE_STAGE, "the container runs, and the engine has stopped sending its output")
+            inspect = self._settled()
+            if is_running(inspect):
+                raise LaunchFailed(ENGINE_STAGE, CUT_OFF)
+            exit_ = self._exit(inspect, asked=False)
         except EngineError as e:
             raise LaunchFailed(ENGINE_STAGE, _lost(e)) from e
-        return self._ended
+        if exit_.error and exit_.error.startswith(FROM_OUTSIDE):
+            raise LaunchFailed(ENGINE_STAGE, f"the container ended: {exit_.how}")
+        self._ended = exit_
+        return exit_
 
     def resident_bytes(self) -> dict[str, int]:
         """See `Server.resident_bytes`."""
@@ -134,20 +132,30 @@ class DockerServer:
         return self._pipe.write_error
 
     def _stop(self, grace_s: float) -> Exit:
-        inspect = self._look()
+        inspect = self._settled()
+        asked = is_running(inspect)
+        fault = CUT_OFF if asked and self._pipe.finish(timeout_s=0) else None
         if inspect["State"]["Status"] == NEVER_STARTED:
             self._output.close()  # else nobody ever would
-        asked = is_running(inspect)
         if asked:
             with contextlib.suppress(Missing):
                 self._engine.stop(self._container, grace_s)
             if is_running(self._look()):
                 self._engine.kill(self._container)
-        complete = self._pipe.finish(LOG_END_S)
+        if not self._pipe.finish(LOG_END_S):
+            fault = "the container has ended, and its output has not"
         exit_ = self._exit(self._look(), asked=asked)
-        if fault := self._output.fault or (None if complete else "the container has ended, and its output has not"):
-            exit_ = exit_.model_copy(update={"error": fault})
-        return exit_
+        fault = fault or self._output.fault
+        return exit_.model_copy(update={"error": fault}) if fault else exit_
+
+    def _settled(self) -> Json:
+        """The container's description, once it agrees with its output: the output ends a moment before."""
+        deadline = time.monotonic() + SETTLE_S
+        while True:
+            inspect = self._look()
+            if not is_running(inspect) or not self._pipe.finish(timeout_s=0) or time.monotonic() > deadline:
+                return inspect
+            time.sleep(POLL_S)
 
     def _exit(self, inspect: Json, *, asked: bool) -> Exit:
         head = b""
