@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import requests
 
@@ -48,21 +50,31 @@ class Asker:
         self._seed = seed
         self._ids_below = ids_below
         self._deadline_s = deadline_s
+        self._metrics = requests.Session()
+        self._metrics.trust_env = False
+        self._windows: Counter[str] = Counter()
         self._requests = 0
         self._scrapes = 0
         self._last_scrape: str | None = None
         folder.metrics_dir.mkdir(exist_ok=True)
 
     def ask(
-        self, step: Step, wanted: Sequence[Wanted], *, context_tokens: int | None, pass_number: int, concurrent: int = 1
+        self,
+        step: Step,
+        wanted: Sequence[Wanted],
+        *,
+        context_tokens: int | None,
+        pass_number: int,
+        concurrent: int = 1,
+        deadline_s: float | None = None,
     ) -> list[tuple[RequestRecord, OutputRecord]]:
         """One pass: the requests in order, at most `concurrent` at a time, recorded as one window."""
         before = self._last_scrape or self._scrape(expected_requests=None)
-        window = f"{step}/{context_tokens or 0}/{pass_number}"
+        window = self._window_name(f"{step}/{context_tokens or 0}/{pass_number}")
         begin = time.monotonic_ns()
         prepared = [self._prepare(step, w, context_tokens, pass_number, i) for i, w in enumerate(wanted)]
         with ThreadPoolExecutor(max_workers=concurrent) as pool:
-            answers = list(pool.map(self._send, prepared))
+            answers = list(pool.map(partial(self._send, deadline_s=deadline_s or self._deadline_s), prepared))
         end = time.monotonic_ns()
 
         recorded = []
@@ -109,10 +121,15 @@ class Asker:
         )
         return request, ask
 
-    def _send(self, prepared: tuple[str, Ask]) -> Answer:
+    def _window_name(self, name: str) -> str:
+        """Two checks of one step must not share a window: their requests would be counted together."""
+        self._windows[name] += 1
+        return name if self._windows[name] == 1 else f"{name}#{self._windows[name]}"
+
+    def _send(self, prepared: tuple[str, Ask], *, deadline_s: float) -> Answer:
         with requests.Session() as session:
             session.trust_env = False  # a proxy of the user's must not stand between us and the server
-            return complete(session, self._base_url, prepared[1], deadline_s=self._deadline_s)
+            return complete(session, self._base_url, prepared[1], deadline_s=deadline_s)
 
     def _scrape(self, expected_requests: tuple[str | None, int] | None) -> str | None:
         """Scrape until the counters have settled; the last raw text is kept. None when it failed.

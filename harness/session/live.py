@@ -125,16 +125,19 @@ class LiveLaunch:
             return
         if status is LaunchStatus.COMPLETED and (death := self.death()):
             status, stage, reason = LaunchStatus.FAILED, death.stage, death.reason
-        changes: dict[str, object] = {"status": status, "stage": stage, "reason": reason}
+        changes: dict[str, object] = {}
         if self._server is not None:
             changes["effective_argv"] = self._server.effective_argv() or self._record.effective_argv
             self.mark("stop asked", "launcher")
-            changes["exit"] = self._server.stop(self.plan.profile.timeouts.stop_s)
+            exit_ = changes["exit"] = self._server.stop(self.plan.profile.timeouts.stop_s)
             self.mark("stopped", "launcher")
+            if status is LaunchStatus.COMPLETED and exit_.error:  # its log may lack the end
+                status, stage, reason = LaunchStatus.FAILED, ENGINE_STAGE, exit_.error
             changes["log_sha256"], changes["log_bytes"] = self._server.log_digest()
             changes["container"] = self._server.container()
         if self._sampler is not None:
-            self._sampler.finish()
+            with contextlib.suppress(OSError):  # a full disk must not cost the record too: the missing file shows
+                self._sampler.finish()
         if self._caches.live.is_dir():
             self._cache_listings["end"] = listing(self._caches.live)
             if status is LaunchStatus.COMPLETED and self.launch.cache is Cache.COLD and not self.launch.burn_in:
@@ -142,7 +145,7 @@ class LiveLaunch:
         write_json(self.folder.caches_file, self._cache_listings)
         if status is LaunchStatus.FAILED:
             changes["log_tail"] = tail(self.folder.log_file)
-        changes["end_ns"] = time.monotonic_ns()
+        changes |= {"status": status, "stage": stage, "reason": reason, "end_ns": time.monotonic_ns()}
         self._update(**changes)
         shutil.rmtree(self._folders.work, ignore_errors=True)
 
@@ -211,12 +214,18 @@ class LiveLaunch:
         context_tokens: int | None = None,
         pass_number: int = 0,
         concurrent: int = 1,
+        deadline_s: float | None = None,
     ) -> Recorded:
         """Send requests as part of a step of the course, between two marks of the timeline."""
         assert self._asker is not None
         with self._step(step, context_tokens):
             return self._asker.ask(
-                step, wanted, context_tokens=context_tokens, pass_number=pass_number, concurrent=concurrent
+                step,
+                wanted,
+                context_tokens=context_tokens,
+                pass_number=pass_number,
+                concurrent=concurrent,
+                deadline_s=deadline_s,
             )
 
     def mark(
@@ -258,7 +267,8 @@ class LiveLaunch:
         self._update(effective_argv=self._server.effective_argv())
 
     def _serve_first(self) -> str | None:
-        [(request, _)] = self.ask(Step.READINESS, [Wanted(16, 8)])
+        deadline_s = self.plan.profile.timeouts.first_request_s
+        [(request, _)] = self.ask(Step.READINESS, [Wanted(16, 8)], deadline_s=deadline_s)
         if request.complete:
             return None
         return request.error or (

@@ -253,3 +253,21 @@ def test_concurrent_requests_are_recorded_in_their_order(folder: LaunchDir, mtp:
     assert [request.prompt_tokens for request, _ in recorded] == list(range(5, 13))
     assert [request.request for request, _ in recorded] == [f"{n:04d}" for n in range(1, 9)]
     assert all(request.complete for request, _ in recorded)
+
+
+def test_two_checks_of_one_step_do_not_share_a_window(folder: LaunchDir, mtp: Fake) -> None:
+    client = asker(folder, mtp.url)
+    for _ in range(2):
+        client.ask(Step.PROBES, [Wanted(20, 4)], context_tokens=None, pass_number=0)
+    assert [w.window for w in windows(folder)] == ["probes/0/0", "probes/0/0#2"]
+    asked = [r.window for r in read_lines(folder.requests_file, RequestRecord)]
+    assert asked == ["probes/0/0", "probes/0/0#2"]
+
+
+def test_the_users_proxy_stands_between_nobody(folder: LaunchDir, mtp: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    asker(folder, mtp.url).ask(Step.PROBES, [Wanted(20, 4)], context_tokens=None, pass_number=0)
+    [window] = windows(folder)
+    assert window.scrape_before is not None
+    assert window.scrape_after is not None

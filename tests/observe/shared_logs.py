@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from pathlib import Path
 
 import pytest
 
@@ -32,7 +31,3 @@ def log_bytes(name: str) -> bytes:
     source, _, log = data.partition(b"\n")
     assert source.startswith(b"# source:")
     return log
-
-
-def file_of(name: str) -> Path:
-    return LOGS / name
