@@ -187,6 +187,26 @@ def test_every_object_says_whose_it_is(running: Running) -> None:
     assert labels["qualify.owner-pid"] == str(os.getpid())
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="takes root to act for another user")
+def test_a_user_without_an_account_in_the_image_works_and_owns_what_it_leaves(
+    module_bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.getuid", lambda: 12345)
+    monkeypatch.setattr("os.getgid", lambda: 54321)
+    script = "import getpass, os; open('/qualify/caches/left', 'w'); print(getpass.getuser(), os.getuid(), os.getgid())"
+    launcher, spec = module_bench.prepare(script)
+    assert spec.folders is not None
+    for folder in (spec.folders.caches, spec.folders.work):
+        os.chown(folder, 12345, 54321)
+    server = launcher.start(spec)
+    exit_ = until(server.ended)
+    server.stop(1)
+    assert exit_ is not None
+    assert (exit_.code, spec.log_file.read_bytes()) == (0, b"qualify 12345 54321\n")
+    left = (spec.folders.caches / "left").stat()
+    assert (left.st_uid, left.st_gid) == (12345, 54321)
+
+
 def test_the_engines_socket_cannot_be_mounted(module_bench: Bench) -> None:
     from harness.errors import QualifyError
 

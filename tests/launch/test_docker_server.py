@@ -167,6 +167,14 @@ class TestEvidence:
         assert (facts.runtime, facts.network, facts.gpus, facts.restarts) == ("runc", "internal", (), 0)
         assert facts.engine_version == client.version()["Version"]
 
+    def test_another_image_than_the_pinned_one_is_refused(self, containers: Bench, client: docker.DockerClient) -> None:
+        launcher, spec = containers.prepare(SLEEP)
+        launcher._found = {"Id": "sha256:other", "Config": {}}  # noqa: SLF001  # no engine can be made to do this
+        with pytest.raises(LaunchFailed, match=r"runs image sha256:.*, expected sha256:other") as caught:
+            launcher.start(spec)
+        assert caught.value.stage == ENGINE_STAGE
+        assert not client.api.containers(all=True, filters={"label": "qualify.session=a-test"})
+
     def test_the_engines_own_start_and_end_are_kept(self, containers: Bench) -> None:
         running = up(containers.start(SLEEP))
         running.stop()
@@ -203,7 +211,7 @@ class TestEvidence:
     ) -> None:
         with pytest.raises(LaunchFailed) as caught:
             containers.start(SLEEP, ulimits={"nofile": 2**60})
-        assert caught.value.stage == "process"
+        assert caught.value.stage == ENGINE_STAGE, "docker-init did not start: that is not the server's doing"
         assert not client.api.containers(all=True, filters={"label": "qualify.session=a-test"})
         assert not client.api.networks(filters={"label": "qualify.session=a-test"})
 

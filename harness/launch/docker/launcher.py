@@ -86,7 +86,7 @@ class DockerLauncher:
 
     def view(self, folders: Folders) -> View:
         """Fixed paths, whatever the host calls them; see `Launcher.view`."""
-        with _told(ENGINE_STAGE):
+        with _told():
             path = environment_of(self._described()).get("PATH", DEFAULT_PATH)
         internal = self._image.network == "internal"
         return View(
@@ -103,13 +103,13 @@ class DockerLauncher:
         """Create a network and a container in it, connect to its output, start it; see `Launcher.start`."""
         owned = labels.new_labels(spec.session, spec.lane, spec.launch, spec.work_dir)
         network = f"qualify-{owned[labels.MARKER][:12]}" if self._image.network == "internal" else None
-        with _told(ENGINE_STAGE):
+        with _told():
             engine, image = self._engine, self._described()
             if network is not None:
                 engine.create_network(network, owned)
         container = None
         try:
-            with _told(ENGINE_STAGE):
+            with _told():
                 container = engine.create(self._config(spec, network or "host", owned))
                 output = ContainerOutput(engine.attach(container))
         except BaseException:  # Ctrl-C, too
@@ -117,7 +117,7 @@ class DockerLauncher:
             raise
         server = DockerServer(engine, container, network=network, image=image, output=output, spec=spec)
         try:
-            with _told("process"):
+            with _told():
                 server.begin()
         except BaseException:
             server.stop(0)
@@ -160,13 +160,12 @@ def _version(image: Json) -> str:
 
 
 @contextlib.contextmanager
-def _told(stage: str) -> Iterator[None]:
-    """Say an engine's fault as a launch's, and tell the environment's faults from the server's."""
+def _told() -> Iterator[None]:
+    """Say an engine's fault as a launch's, which is no arm's doing: docker-init starts, whatever the server is."""
     try:
         yield
     except (EngineGone, SetupFailure) as e:
         raise LaunchFailed(ENGINE_STAGE, str(e)) from e
     except EngineError as e:
-        if hint := next((hint for text, hint in NO_GPUS.items() if text in str(e)), None):
-            raise LaunchFailed(ENGINE_STAGE, f"{e}; {hint}") from e
-        raise LaunchFailed(stage, f"the container cannot be started: {e}") from e
+        hint = next((f"; {hint}" for text, hint in NO_GPUS.items() if text in str(e)), "")
+        raise LaunchFailed(ENGINE_STAGE, f"the container cannot be started: {e}{hint}") from e

@@ -56,13 +56,15 @@ class DockerServer:
         """Start the container, and find its processes and its address.
 
         Raises:
-            EngineError: it cannot be started, or runs another image.
+            EngineError: it cannot be started.
+            LaunchFailed: it runs another image.
         """
         self.started_ns = time.monotonic_ns()
         self._engine.start(self._container)
         inspect = self._look()
         if inspect["Image"] != self._image["Id"]:
-            raise EngineError(f"it runs image {inspect['Image']}, expected {self._image['Id']}")
+            found, expected = inspect["Image"], self._image["Id"]
+            raise LaunchFailed(ENGINE_STAGE, f"the container runs image {found}, expected {expected}")
         self._processes = HostProcesses(self._container, inspect["State"]["Pid"])
         address = "127.0.0.1" if self._network is None else address_of(inspect, self._network)
         if address is not None:
