@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from tests.containers.waiting import until
 
 FAKES = "/opt/fakes"
 GRACE_S = 5.0
+SESSION = f"a-test-{uuid.uuid4().hex}"
+"""Another test run may use the same engine at the same time."""
 
 
 def fakes_image(reference: str, **changes: object) -> Image:
@@ -106,7 +109,7 @@ class Bench:
             log_times_file=root / "server.log.times.jsonl",
             work_dir=folders.work,
             folders=folders,
-            session="a-test",
+            session=SESSION,
             container_file=root / "container.json",
         )
         return launcher, spec

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import docker
 import pytest
+from docker.models.containers import Container
 
 from harness.launch.docker.address import address, knock, why_not
 from harness.launch.docker.engine import Engine, connect
@@ -54,6 +55,14 @@ def host(client: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory) 
 def reference(client: docker.DockerClient, base: str, host: str) -> str:
     """The image, pinned: name@sha256:digest."""
     return push(client, base, f"{host}/qualify-test/base", "pinned")
+
+
+@pytest.fixture
+def bystander(client: docker.DockerClient, reference: str) -> Iterator[Container]:
+    """A running container of the same image that is somebody else's."""
+    made = client.containers.run(reference, ["600"], entrypoint=["sleep"], labels={"somebodys": "own"}, detach=True)
+    yield made
+    made.remove(force=True)
 
 
 @pytest.fixture

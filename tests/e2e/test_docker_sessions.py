@@ -11,6 +11,7 @@ from typing import Any
 
 import docker
 import pytest
+from docker.models.containers import Container
 
 from harness.judge.case import read_case
 from harness.judge.read import LaunchEvidence
@@ -52,10 +53,11 @@ def docker_profile(folder: Path, reference: str) -> str:
     return str(path)
 
 
-def left(client: docker.DockerClient) -> list[str]:
-    """Launches whose container or network is still there."""
+def left(client: docker.DockerClient, results: Path) -> list[str]:
+    """Launches of these sessions whose container or network is still there."""
+    sessions = {p.name for p in results.glob("*-fake-*")}
     found = [*client.api.containers(all=True, filters=OURS), *client.api.networks(filters=OURS)]
-    return [x["Labels"]["qualify.launch"] for x in found]
+    return [x["Labels"]["qualify.launch"] for x in found if x["Labels"]["qualify.session"] in sessions]
 
 
 def launches(done: Finished) -> dict[Arm, LaunchEvidence]:
@@ -86,8 +88,9 @@ def profile(reference: str, tmp_path: Path) -> str:
 @pytest.fixture
 def results(tmp_path: Path, client: docker.DockerClient) -> Iterator[Path]:
     """Where sessions go; nothing of them may be left on the engine afterwards."""
-    yield tmp_path / "results"
-    assert left(client) == []
+    results = tmp_path / "results"
+    yield results
+    assert left(client, results) == []
 
 
 @pytest.fixture(scope="module")
@@ -223,18 +226,16 @@ class TestInterruption:
         assert process.returncode == ExitCode.VOID, out
 
     def test_after_a_kill_the_next_session_removes_what_was_left_and_nothing_else(
-        self, results: Path, profile: str, reference: str, client: docker.DockerClient
+        self, results: Path, profile: str, client: docker.DockerClient, bystander: Container
     ) -> None:
-        bystander = client.containers.run(reference, ["600"], entrypoint=["sleep"], labels={"a": "b"}, detach=True)
         process = start(results, "--profile", profile, *SLOW)
         wait_for(asking(results))
         process.kill()
         process.communicate(timeout=30)
-        assert left(client) == ["001-candidate-mtp1-engine-cold"] * 2
+        assert left(client, results) == ["001-candidate-mtp1-engine-cold"] * 2
         done = run(results, "--profile", profile)
         bystander.reload()
         assert bystander.status == "running"
-        bystander.remove(force=True)
         assert "cleaned up: 001-candidate-mtp1-engine-cold: container " in done.out
         assert "cleaned up: 001-candidate-mtp1-engine-cold: network " in done.out
         assert done.code == ExitCode.PASS
@@ -248,7 +249,7 @@ class TestInterruption:
         assert all(p.stat().st_uid == os.getuid() for p in caches)
         done = run(results, program=("-m", "harness.cli", "clean"))
         assert "container " in done.out
-        assert left(client) == []
+        assert left(client, results) == []
 
 
 class TestEngineThatGoesAway:

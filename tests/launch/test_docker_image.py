@@ -10,7 +10,7 @@ from harness.errors import SetupFailure
 from harness.launch.docker.launcher import DockerLauncher
 from harness.launch.launcher import LaunchFailed
 from harness.records import ENGINE_STAGE
-from tests.containers.bench import Bench
+from tests.containers.bench import SESSION, Bench
 from tests.containers.registry import forget, push
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker")]
@@ -70,4 +70,4 @@ def test_gpus_that_the_engine_cannot_give_are_the_hosts_fault(client: docker.Doc
     with pytest.raises(LaunchFailed, match=r"install the NVIDIA container toolkit, or set image.cdi = true") as caught:
         launcher.start(spec)
     assert caught.value.stage == ENGINE_STAGE
-    assert not client.api.containers(all=True, filters={"label": "qualify.session=a-test"})
+    assert not client.api.containers(all=True, filters={"label": f"qualify.session={SESSION}"})

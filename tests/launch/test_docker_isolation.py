@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.containers.bench import Bench, Running
+from tests.containers.bench import SESSION, Bench, Running
 from tests.containers.waiting import until
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker")]
@@ -131,7 +131,7 @@ class TestNetwork:
         network = client.api.inspect_network(name)
         assert network["Internal"]
         assert list(network["Containers"]) == [running.id]
-        assert network["Labels"]["qualify.session"] == "a-test"
+        assert network["Labels"]["qualify.session"] == SESSION
 
 
 class TestWhatItGets:

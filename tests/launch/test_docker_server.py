@@ -15,7 +15,7 @@ from harness.forge.checkpoint import forge
 from harness.forge.recipe import Recipe
 from harness.launch.launcher import LaunchFailed
 from harness.records import ENGINE_STAGE
-from tests.containers.bench import Bench, Running
+from tests.containers.bench import SESSION, Bench, Running
 from tests.containers.waiting import answers, until
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker")]
@@ -173,7 +173,7 @@ class TestEvidence:
         with pytest.raises(LaunchFailed, match=r"runs image sha256:.*, expected sha256:other") as caught:
             launcher.start(spec)
         assert caught.value.stage == ENGINE_STAGE
-        assert not client.api.containers(all=True, filters={"label": "qualify.session=a-test"})
+        assert not client.api.containers(all=True, filters={"label": f"qualify.session={SESSION}"})
 
     def test_the_engines_own_start_and_end_are_kept(self, containers: Bench) -> None:
         running = up(containers.start(SLEEP))
@@ -212,8 +212,8 @@ class TestEvidence:
         with pytest.raises(LaunchFailed) as caught:
             containers.start(SLEEP, ulimits={"nofile": 2**60})
         assert caught.value.stage == ENGINE_STAGE, "docker-init did not start: that is not the server's doing"
-        assert not client.api.containers(all=True, filters={"label": "qualify.session=a-test"})
-        assert not client.api.networks(filters={"label": "qualify.session=a-test"})
+        assert not client.api.containers(all=True, filters={"label": f"qualify.session={SESSION}"})
+        assert not client.api.networks(filters={"label": f"qualify.session={SESSION}"})
 
 
 class TestServing:
