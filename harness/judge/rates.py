@@ -57,25 +57,34 @@ class Decode:
         return 1 + self.accepted / self.drafts if self.drafts else None
 
 
+def decode_steps(window: WindowEvidence) -> int | None:
+    """Steps after the prefill of a window with one request: drafts under MTP, tokens after the first without."""
+    if window.fault is not None or len(window.requests) != 1:
+        return None
+    # Without speculation every token after the first is a step of its own.
+    return window.counted("drafts") if window.draft_tokens else sum(window.requests[0].event_tokens[1:])
+
+
+def tokens_per_step(window: WindowEvidence) -> float | None:
+    """Delivered tokens after the first event / steps: from counts alone, so a stalled client does not matter."""
+    steps = decode_steps(window)
+    return sum(window.requests[0].event_tokens[1:]) / steps if steps else None
+
+
 def decode_pass(window: WindowEvidence) -> Decode | None:
     """Figures of a decode window with one request; None where it has a fault, a stall, or several requests."""
-    if window.fault is not None or window.stalled is not None or len(window.requests) != 1:
+    steps, per_step = decode_steps(window), tokens_per_step(window)
+    if steps is None or per_step is None or window.stalled is not None:
         return None
     request = window.requests[0]
     seconds, rate = decode_s(request), decode_rate(request)
     if seconds is None or rate is None:
         return None
-    after_first = sum(request.event_tokens[1:])
-    drafts = window.counted("drafts") or 0
-    # Without speculation every token after the first is a step of its own.
-    steps = drafts if window.draft_tokens else after_first
-    if steps == 0:
-        return None
     return Decode(
         tokens_per_s=rate,
         steps_per_s=steps / seconds,
-        tokens_per_step=after_first / steps,
-        drafts=drafts,
+        tokens_per_step=per_step,
+        drafts=window.counted("drafts") or 0,
         accepted=window.counted("accepted") or 0,
     )
 

@@ -269,8 +269,11 @@ def test_events_that_were_read_in_a_burst_give_no_rate_and_spoil_no_count(tmp_pa
     row = judged.row(KEPT_UP)
     assert (row.word, side(row, arm)) == (Word.WARN, "3 of 4")
     assert "decode/96/0" in row.reason
-    for name in ("decode", "decode steps", "tokens per step"):
+    for name in ("decode", "decode steps"):
         assert side(judged.row(name, context_tokens=96), arm) is None
+    per_step = judged.row("tokens per step", context_tokens=96)
+    assert per_step.control == per_step.candidate is not None  # from counts, which are as good as ever
+    assert "steps/s unknown, tokens/step +0.0%" in judged.row("decode", context_tokens=96).reason
     assert judged.row("accepted / drafted, decode", context_tokens=96).word is Word.PASS
     assert judged.row(COUNTS).word is Word.PASS
     assert judged.verdict.exit_code == ExitCode.PASS

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.judge.case import read_case
-from harness.judge.rates import decode_pass, decode_rate, decode_s, first_token_s, median, prefill_rate
+from harness.judge.rates import decode_pass, decode_rate, decode_s, first_token_s, median, prefill_rate, tokens_per_step
 from harness.judge.read import WindowEvidence
 from harness.judge.rows import memory, speed, startup
 from harness.observe.prometheus import Delta
@@ -236,3 +236,18 @@ def test_samples_that_are_missing_or_torn_are_no_samples(tmp_path: Path) -> None
         assert memory.series(launch) == memory.Series((), ())
         assert memory.idle_mib(launch) is None
         assert memory.end_mib(launch) is None
+
+
+def test_a_burst_gives_no_rate_but_its_counts_are_as_good_as_ever() -> None:
+    """The client did not run while the events came: 20 of them within a millisecond."""
+    one = request({100 + i: 2 for i in range(20)})
+    close = one.model_copy(update={"event_ns": tuple(100 * MS + i * 10_000 for i in range(20))})
+    burst = window(close, drafts=20, accepted=20, draft_tokens=1)
+    assert burst.stalled is not None
+    assert "19 of 19 gaps" in burst.stalled
+    assert decode_pass(burst) is None
+    assert tokens_per_step(burst) == pytest.approx(38 / 20)
+
+
+def test_events_that_come_apart_are_no_burst() -> None:
+    assert window(request({100 + i: 1 for i in range(20)})).stalled is None

@@ -7,7 +7,7 @@ from functools import partial
 
 from harness.judge.case import Case, Cell, absent, both, shown
 from harness.judge.paired import judge_pairs
-from harness.judge.rates import Decode, decode_pass, first_token_s, median, prefill_rate
+from harness.judge.rates import Decode, decode_pass, first_token_s, median, prefill_rate, tokens_per_step
 from harness.judge.read import LaunchEvidence
 from harness.records import Row
 from harness.words import Cache, Step, Word
@@ -53,11 +53,10 @@ def _decode(cell: Cell, context: int, draft_tokens: int, tokens_pct: float, step
     def of(figure: Callable[[Decode], float]) -> Figure:
         return lambda launch: decode(launch, context, figure)
 
-    tokens, steps, per_step = (
-        of(lambda d: d.tokens_per_s),
-        of(lambda d: d.steps_per_s),
-        of(lambda d: d.tokens_per_step),
-    )
+    def per_step(launch: LaunchEvidence) -> float | None:
+        return median([tokens_per_step(w) for w in launch.windows_of(Step.DECODE, context)])
+
+    tokens, steps = of(lambda d: d.tokens_per_s), of(lambda d: d.steps_per_s)
     if not draft_tokens:
         yield _row(cell, "decode", context, "tok/s", tokens, margin_pct=tokens_pct)
         return
@@ -71,9 +70,7 @@ def _decomposition(cell: Cell, steps: Figure, per_step: Figure) -> str:
     parts = []
     for name, figure in (("steps/s", steps), ("tokens/step", per_step)):
         control, candidate = both(*cell.values(figure))
-        if not control:
-            return "not judged under MTP: see steps/s"
-        parts.append(f"{name} {sum(candidate) / sum(control) - 1:+.1%}")
+        parts.append(f"{name} {sum(candidate) / sum(control) - 1:+.1%}" if control else f"{name} unknown")
     return f"not judged under MTP, where it is engine speed times acceptance: {', '.join(parts)}"
 
 
@@ -85,14 +82,14 @@ def _row(
     figure: Figure,
     *,
     margin_pct: float | None = None,
-    note: str = "shown, not judged",
+    note: str = "",
 ) -> Row:
     control, candidate = cell.values(figure)
     pairs = both(control, candidate)
     if not pairs[0]:
-        word, reason = Word.NOT_TESTED, absent(control, candidate)
+        word, reason = Word.NOT_TESTED, "; ".join(filter(None, (absent(control, candidate), note)))
     elif margin_pct is None:
-        word, reason = Word.NOT_TESTED, note
+        word, reason = Word.NOT_TESTED, note or "shown, not judged"
     elif cell.cache is Cache.COLD:
         word, reason = Word.NOT_TESTED, COLD
     else:
