@@ -31,7 +31,14 @@ pytestmark = [
 ]
 
 EAGER = ("--set", "serve.flags.enforce-eager=true")
-SMALL = ("--set", "course.identity_prompts=4", "--caches", "cold", "--warmups", "engine", "--modes", "mtp1")
+ONE_PASS = (
+    "course.contexts=[{prompt_tokens=2048, prefill_passes=1, decode_passes=1}, "
+    "{prompt_tokens=32768, prefill_passes=1, decode_passes=1}]"
+)
+SMALL = (
+    *("--set", "course.identity_prompts=4", "--set", ONE_PASS),
+    *("--caches", "cold", "--warmups", "engine", "--modes", "mtp1"),
+)
 
 
 def session(folder: Path, *arguments: str) -> Finished:
