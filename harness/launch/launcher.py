@@ -97,9 +97,6 @@ class Server(Protocol):
     def resident_bytes(self) -> dict[str, int]:
         """Resident memory per process of the server; empty once it is gone."""
 
-    def first_output_ns(self) -> int | None:
-        """Monotonic time of the first byte of output, or None before it."""
-
     def stop(self, grace_s: float) -> Exit:
         """Ask it to stop, wait, then end what is left of it. Safe to call twice."""
 

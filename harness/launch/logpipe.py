@@ -53,7 +53,6 @@ class LogPipe:
         self._times_file = times_file
         self._hash = hashlib.sha256()
         self._bytes = 0
-        self.first_byte_ns: int | None = None
         self._write_error: OSError | None = None
         self._thread = threading.Thread(target=self._copy, name="log-pipe", daemon=True)
         self._thread.start()
@@ -73,8 +72,6 @@ class LogPipe:
     def _read(self) -> Iterator[tuple[int, bytes]]:
         while data := self._source.read():
             now = time.monotonic_ns()
-            if self.first_byte_ns is None:
-                self.first_byte_ns = now
             self._hash.update(data)
             self._bytes += len(data)
             yield now, data

@@ -124,10 +124,6 @@ class ProcessServer:
                 sizes[f"{process.name()}:{process.pid}"] = process.memory_info().rss
         return sizes
 
-    def first_output_ns(self) -> int | None:
-        """See `Server.first_output_ns`."""
-        return self._pipe.first_byte_ns
-
     def stop(self, grace_s: float) -> Exit:
         """SIGTERM to the server, wait, SIGKILL to whatever is still ours; see `Server.stop`."""
         if self._exit is not None:

@@ -58,12 +58,7 @@ def test_the_times_rise_from_the_first_output_to_the_logs_end(bench: Bench) -> N
     assert offsets == (9, 18, 27, 36, 45)
     assert len(running.log) == 45
     assert list(times) == sorted(set(times))
-    assert times[0] == running.server.first_output_ns()
     assert begin < times[0] < times[-1] < time.monotonic_ns()
-
-
-def test_before_the_first_output_there_is_no_time_of_it(bench: Bench) -> None:
-    assert bench.script(SLEEP).server.first_output_ns() is None
 
 
 def test_a_server_that_writes_50_megabytes_does_not_stall(bench: Bench) -> None:

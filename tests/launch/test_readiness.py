@@ -37,9 +37,6 @@ class Standing:
     def resident_bytes(self) -> dict[str, int]:
         return {}
 
-    def first_output_ns(self) -> int | None:
-        return None
-
     def stop(self, grace_s: float) -> Exit:
         raise NotImplementedError(grace_s)
 

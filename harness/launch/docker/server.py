@@ -96,10 +96,6 @@ class DockerServer:
         """See `Server.resident_bytes`."""
         return self._processes.resident_bytes() if self._processes is not None else {}
 
-    def first_output_ns(self) -> int | None:
-        """See `Server.first_output_ns`."""
-        return self._pipe.first_byte_ns
-
     def stop(self, grace_s: float) -> Exit:
         """Stop, keep log and description, remove; see `Server.stop`."""
         if self._stopped is not None:
