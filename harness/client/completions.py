@@ -119,7 +119,9 @@ class _StampedBody(io.BytesIO):
 
     def read(self, size: int | None = -1) -> bytes:
         data = super().read(size)
-        if self.tell() == len(self.getbuffer()):
+        # Once, with the last bytes: urllib3 reads again at the end, and a client that was descheduled in
+        # between would stamp late, which turns into a prefill rate that no engine has.
+        if self.sent_ns is None and self.tell() == len(self.getbuffer()):
             self.sent_ns = time.monotonic_ns()
         return data
 
