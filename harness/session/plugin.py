@@ -67,23 +67,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _open(config: pytest.Config, profile_name: str) -> Any:
-    import os  # noqa: PLC0415
+    from argparse import Namespace  # noqa: PLC0415
 
-    from harness.config.load import load_profile, load_stack  # noqa: PLC0415
-    from harness.config.options import from_arguments, from_environment  # noqa: PLC0415
     from harness.session.opening import open_session  # noqa: PLC0415
+    from harness.session.selection import select  # noqa: PLC0415
 
-    overrides = [*from_environment(os.environ), *from_arguments({}, config.getoption("qualify_set"))]
-    smoke = config.getoption("qualify_smoke")
-    profile = load_profile(profile_name, smoke=smoke, overrides=overrides).model
-    control = load_stack(config.getoption("qualify_control") or profile.control).model
-    candidate = load_stack(config.getoption("qualify_candidate") or profile.candidate).model
+    options = {name: config.getoption(f"qualify_{name}") for name in ("control", "candidate", "smoke", "set")}
+    chosen = select(Namespace(profile=profile_name, **options))
     selection = " ".join(
         f"-{letter} {value!r}"
         for letter in ("k", "m")
         if (value := config.getoption({"k": "keyword", "m": "markexpr"}[letter]))
     )
-    return open_session(profile, control, candidate, smoke=smoke, selection=selection)[0]
+    arms = (chosen.control.model, chosen.candidate.model)
+    return open_session(chosen.profile.model, *arms, smoke=chosen.smoke, selection=selection)[0]
 
 
 @pytest.hookimpl(optionalhook=True)
