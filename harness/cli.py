@@ -79,6 +79,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_lock_arguments(lock)
     lock.set_defaults(command=_lock)
 
+    build = commands.add_parser("build", help="build the image of a lock: the base with its files laid over it")
+    _add_build_arguments(build)
+    build.set_defaults(command=_build)
+
     forge = commands.add_parser("forge", help="write a model whose every answer is known")
     _add_forge_arguments(forge)
     forge.set_defaults(command=_forge)
@@ -115,6 +119,17 @@ def _add_lock_arguments(parser: argparse.ArgumentParser) -> None:
         help="fetch from local mirrors, not from the network: a folder with NAME.git in it, or COMPONENT=PATH",
     )
     parser.add_argument("--output", metavar="DIR", help="folder to write to (locks/STACK)")
+
+
+def _add_build_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("lock", metavar="STACK", help="stack that was locked, or the folder of a lock")
+    parser.add_argument(
+        "--without", metavar="PR", action="append", default=[], help="the lock that leaves this head out"
+    )
+    parser.add_argument(
+        "--builder", metavar="NAME", default="auto", help="buildx, classic or auto (also QUALIFY_BUILDER)"
+    )
+    parser.add_argument("--log", metavar="FILE", help="build log (build.log in the lock's folder)")
 
 
 def _add_forge_arguments(parser: argparse.ArgumentParser) -> None:
@@ -206,6 +221,22 @@ def _lock(arguments: argparse.Namespace) -> int:
         )
     )
     for line in outcome_lines(outcome, mirrored=bool(arguments.mirror)):
+        print(line)
+    return 0
+
+
+def _build(arguments: argparse.Namespace) -> int:
+    from pathlib import Path  # noqa: PLC0415
+
+    from harness.image.ask import Request, build, built_lines  # noqa: PLC0415
+
+    request = Request(
+        name=arguments.lock,
+        without=tuple(arguments.without),
+        builder=arguments.builder,
+        log=Path(arguments.log) if arguments.log else None,
+    )
+    for line in built_lines(build(request, print)):
         print(line)
     return 0
 
