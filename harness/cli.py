@@ -98,6 +98,10 @@ def _add_session_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", metavar="NAME", help="profile or path of one; chosen for this machine without it")
     parser.add_argument("--control", metavar="STACK", help="stack of the control; the profile as it is without it")
     parser.add_argument("--candidate", metavar="STACK", help="stack of the candidate, likewise")
+    for arm in ("control", "candidate"):
+        parser.add_argument(
+            f"--{arm}-lock", metavar="DIR", help=f"lock of the {arm}'s stack, e.g. one with a head left out"
+        )
     parser.add_argument("--smoke", action="store_true", help="the smallest honest subset of the profile")
     for setting in SETTINGS:
         parser.add_argument(setting.option, help=f"{setting.help} (also {setting.variable})", metavar="VALUE")
