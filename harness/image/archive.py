@@ -161,7 +161,7 @@ def _check(archive: Path, record: ArchiveRecord) -> None:
             size = os.fstat(stream.fileno()).st_size
             if size != record.size_bytes:
                 raise SetupFailure(
-                    f"{archive}: expected {record.size_bytes} bytes, found {size}; it is cut off, or another"
+                    f"{archive}: expected {record.size_bytes} bytes, found {size}; it was cut off, or is another one"
                 )
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as e:

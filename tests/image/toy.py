@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import docker
 from docker.models.containers import Container
@@ -31,6 +32,7 @@ from harness.fakes.__main__ import main
 sys.exit(main(sys.argv[1:]))
 """
 SLEEP = ["python3", "-c", "import time; time.sleep(600)"]
+PATCH, COMPOSED = b"stands for the patch", b"stands for the files"
 BASE_DIGEST = f"sha256:{'b' * 64}"
 
 
@@ -64,8 +66,8 @@ def lock(*more: LockedFile) -> StackLock:
         tree="3" * 40,
         packages=("toy",),
         install=ROOTS,
-        patch_sha256="4" * 64,
-        composed_sha256="5" * 64,
+        patch_sha256=sha256(PATCH),
+        composed_sha256=sha256(COMPOSED),
         files=(
             changed("tests/test_toy.py", None, b"", installed=False),
             changed("toy/gone.py", OLD, None),
@@ -83,6 +85,21 @@ def lock(*more: LockedFile) -> StackLock:
         claims=(),
         inputs_sha256="6" * 64,
     ).sealed()
+
+
+def small_lock() -> StackLock:
+    """Another one, whose image is too small to take time."""
+    return lock().model_copy(update={"stack": "small"}).sealed()
+
+
+def write_lock(folder: Path, of: StackLock) -> Path:
+    """The lock as `qualify lock` leaves it."""
+    (folder / "toy").mkdir(parents=True)
+    (folder / "lock.json").write_bytes(of.to_bytes())
+    for component in of.components:
+        (folder / component.patch_file).write_bytes(PATCH)
+        (folder / component.composed_file).write_bytes(COMPOSED)
+    return folder
 
 
 def files(**changes: bytes) -> dict[str, bytes]:
