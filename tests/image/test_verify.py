@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import docker
 import pytest
@@ -13,6 +15,7 @@ from docker.models.containers import Container
 from harness.errors import SetupFailure
 from harness.image.identity import LOCK_LABEL, ExpectedImage, Verification, expected_image
 from harness.image.verify import raise_for, verify_image, verify_running
+from harness.launch.docker import labels
 from harness.launch.docker.engine import Engine
 from tests.containers.bench import FAKES, Bench, Running
 from tests.containers.waiting import until, until_answers
@@ -179,6 +182,40 @@ class TestFiles:
         assert told(verification) == [
             f"{toy.OPT}/toy/gone.py: expected nothing that Python imports in its place, found {toy.OPT}/toy/gone.pyc"
         ]
+
+
+class TestTheContainerThatIsMadeToLook:
+    def test_it_sees_nothing_and_may_nothing(
+        self, engine: Engine, built_toy: toy.Built, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        looked: list[dict[str, Any]] = []
+        remove = Engine.remove
+
+        def look_and_remove(engine: Engine, container: str) -> None:
+            looked.append(engine.inspect(container))
+            remove(engine, container)
+
+        monkeypatch.setattr(Engine, "remove", look_and_remove)
+        verify_image(engine, expected(built_toy), command=toy.COMMAND)
+        [made] = looked
+        host = made["HostConfig"]
+        assert (host["NetworkMode"], host["CapDrop"], host["ReadonlyRootfs"]) == ("none", ["ALL"], True)
+        assert [m for m in made["Mounts"] if m["Type"] != "volume"] == []
+        assert made["Config"]["User"] == f"{os.getuid()}:{os.getgid()}"
+
+    def test_one_that_a_killed_harness_left_is_found(
+        self, engine: Engine, built_toy: toy.Built, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        left: list[str] = []
+        with monkeypatch.context() as patch:
+            patch.setattr(Engine, "remove", lambda _, container: left.append(container))
+            verify_image(engine, expected(built_toy), command=toy.COMMAND)
+        try:
+            [found] = [x for x in engine.containers(labels.MARKER) if x.id in left]
+        finally:
+            engine.remove(left[0])
+        assert not labels.is_abandoned(found.labels)
+        assert labels.is_abandoned(found.labels | {"qualify.owner-started": "1"})
 
 
 class TestCopies:
