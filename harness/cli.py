@@ -79,6 +79,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_lock_arguments(lock)
     lock.set_defaults(command=_lock)
 
+    build = commands.add_parser("build", help="build the image of a lock: the base with its files laid over it")
+    _add_build_arguments(build)
+    build.set_defaults(command=_build)
+
     image = commands.add_parser("image", help="prove what an image or container is; keep an image, and load it again")
     _add_image_commands(image)
 
@@ -94,6 +98,10 @@ def _add_session_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", metavar="NAME", help="profile or path of one; chosen for this machine without it")
     parser.add_argument("--control", metavar="STACK", help="stack of the control; the profile as it is without it")
     parser.add_argument("--candidate", metavar="STACK", help="stack of the candidate, likewise")
+    for arm in ("control", "candidate"):
+        parser.add_argument(
+            f"--{arm}-lock", metavar="DIR", help=f"lock of the {arm}'s stack, e.g. one with a head left out"
+        )
     parser.add_argument("--smoke", action="store_true", help="the smallest honest subset of the profile")
     for setting in SETTINGS:
         parser.add_argument(setting.option, help=f"{setting.help} (also {setting.variable})", metavar="VALUE")
@@ -118,6 +126,17 @@ def _add_lock_arguments(parser: argparse.ArgumentParser) -> None:
         help="fetch from local mirrors, not from the network: a folder with NAME.git in it, or COMPONENT=PATH",
     )
     parser.add_argument("--output", metavar="DIR", help="folder to write to (locks/STACK)")
+
+
+def _add_build_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("lock", metavar="STACK", help="stack that was locked, or the folder of a lock")
+    parser.add_argument(
+        "--without", metavar="PR", action="append", default=[], help="the lock that leaves this head out"
+    )
+    parser.add_argument(
+        "--builder", metavar="NAME", default="auto", help="buildx, classic or auto (also QUALIFY_BUILDER)"
+    )
+    parser.add_argument("--log", metavar="FILE", help="build log (build.log in the lock's folder)")
 
 
 def _add_image_commands(parser: argparse.ArgumentParser) -> None:
@@ -231,6 +250,22 @@ def _lock(arguments: argparse.Namespace) -> int:
         )
     )
     for line in outcome_lines(outcome, mirrored=bool(arguments.mirror)):
+        print(line)
+    return 0
+
+
+def _build(arguments: argparse.Namespace) -> int:
+    from pathlib import Path  # noqa: PLC0415
+
+    from harness.image.ask import Request, build, built_lines  # noqa: PLC0415
+
+    request = Request(
+        name=arguments.lock,
+        without=tuple(arguments.without),
+        builder=arguments.builder,
+        log=Path(arguments.log) if arguments.log else None,
+    )
+    for line in built_lines(build(request, print)):
         print(line)
     return 0
 

@@ -142,6 +142,12 @@ class Component(Strict):
     )
     heads: tuple[Head, ...] = ()
     patches: tuple[PatchFile, ...] = ()
+    source: Annotated[str, AfterValidator(_absolute)] | None = Field(
+        None, description="folder of the image that holds the repository as it was built from"
+    )
+    build_command: Annotated[str, AfterValidator(_plain), Field(max_length=2000)] = Field(
+        "", description='what `sh` runs in `source` where build.mode = "source"; it installs into every copy'
+    )
 
     @field_serializer("repository")
     def _without_credentials(self, repository: str) -> str:
@@ -167,6 +173,8 @@ class Component(Strict):
                     raise ValueError(f"#{head.replaces} is replaced twice, by {both}")
                 replaced[head.replaces] = head.pr
             earlier.add(head.pr)
+        if bool(self.build_command) != (self.source is not None):
+            raise ValueError("source and build_command belong together: where to build, and how")
         for field, values in (("packages", self.packages), ("install", self.install)):
             if len(set(values)) != len(values):
                 raise ValueError(f"{field} names something twice: {', '.join(values)}")
@@ -177,5 +185,11 @@ class Build(Strict):
     """How the composed files get into the image."""
 
     mode: Literal["overlay", "source"] = Field(
-        "overlay", description="overlay lays Python files over every installed copy; source runs a build command"
+        "overlay", description="overlay lays files over every installed copy; source runs components' build_command"
+    )
+    network: Literal["none", "default"] = Field(
+        "none", description="what build commands may reach; default: whatever the engine's containers may"
+    )
+    installs: tuple[Annotated[str, AfterValidator(_absolute)], ...] = Field(
+        (), description="more folders of the image that build commands install into, e.g. /opt/venv/bin"
     )

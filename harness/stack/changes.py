@@ -79,7 +79,7 @@ def copies(component: Component, path: str) -> tuple[str, ...]:
 
 def compiled_sources(files: tuple[LockedFile, ...]) -> list[str]:
     """Files that only a build would bring into the image."""
-    return [file.path for file in files if _is_compiled(PurePosixPath(file.path))]
+    return [file.path for file in files if is_compiled(file.path)]
 
 
 def blob_sha256(git: Git, blob: str) -> str:
@@ -96,10 +96,15 @@ def link_target(git: Git, blob: str) -> str:
     return git.run("cat-file", "blob", blob).out.decode("utf-8", "backslashreplace")
 
 
-def _is_compiled(path: PurePosixPath) -> bool:
-    if path.parts[0] in NEVER_BUILT:
-        return False
-    return (
+def is_built_from(name: str) -> bool:
+    """True where a build may read a file, and so where the image's source folder must have it."""
+    return PurePosixPath(name).parts[0] not in NEVER_BUILT
+
+
+def is_compiled(name: str) -> bool:
+    """True where only a build brings a file into the image."""
+    path = PurePosixPath(name)
+    return is_built_from(name) and (
         path.suffix.lower() in COMPILED_SUFFIXES
         or path.name in COMPILED_NAMES
         or not COMPILED_FOLDERS.isdisjoint(path.parts[:-1])

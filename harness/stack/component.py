@@ -53,7 +53,8 @@ class Locking:
                     _refuse_hollow_leaving_out(git, component, head, resolved)
             trees = compose(git, component, resolved, self.folder)
             files = changed_files(git, component, trees.tree_before, trees.tree)
-            if self.stack.build.mode == "overlay" and (compiled := compiled_sources(files)):
+            builds = self.stack.build.mode == "source" and bool(component.build_command)
+            if not builds and (compiled := compiled_sources(files)):
                 raise ConfigError(_compiled_text(git, component, trees, compiled))
             place = self.staging / component.name
             return LockedComponent(
@@ -68,6 +69,8 @@ class Locking:
                 tree=trees.tree,
                 packages=component.packages,
                 install=component.install,
+                source=component.source if builds else None,
+                build_command=component.build_command if builds else "",
                 patch_sha256=write_patch(git, trees.tree_before, trees.tree, place / PATCH_FILE),
                 composed_sha256=write_composed(git, trees.tree, files, place / COMPOSED_FILE),
                 files=files,
@@ -133,5 +136,8 @@ def _compiled_text(git: Git, component: Component, trees: Composition, compiled:
         lines += [f"  {name}: {path}" for path in compiled if path in touched]
         before = after
     reason = "compiled sources change, and an overlay of files would leave the image's old binaries in place"
-    mend = 'Set [build] mode = "source" in the stack to have them built, or leave these heads out'
+    mend = (
+        'Set [build] mode = "source" in the stack, and `source` and `build_command` in the component, to have them '
+        "built, or leave these heads out"
+    )
     return "\n".join((f"component {component.name}: {reason}", *lines, mend))

@@ -79,6 +79,8 @@ def _lock(request: Request) -> Outcome:
             without=left.names,
             base=LockedBase(reference=base.reference, digest=base.digest, release=base.release),
             build_mode=stack.build.mode,
+            build_network=stack.build.network,
+            build_installs=stack.build.installs,
             components=components,
             claims=stack.claims,
             inputs_sha256=inputs_sha256(stack),

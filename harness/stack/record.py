@@ -95,6 +95,10 @@ class LockedComponent(Record):
     """Tree that the patched image is to hold."""
     packages: tuple[str, ...]
     install: tuple[str, ...]
+    source: str | None = None
+    """Folder of the image that holds the repository, where a build command is to run."""
+    build_command: str = ""
+    """'' where the changed files are overlaid."""
     patch_sha256: str
     """Of NAME/integration.patch beside the lock: the whole difference from `tree_before` to `tree`."""
     composed_sha256: str
@@ -131,6 +135,8 @@ class StackLock(Record):
     """Heads that were left out on purpose, as component#number."""
     base: LockedBase
     build_mode: Literal["overlay", "source"]
+    build_network: Literal["none", "default"] = "none"
+    build_installs: tuple[str, ...] = ()
     components: tuple[LockedComponent, ...]
     claims: tuple[Claim, ...]
     inputs_sha256: str

@@ -189,6 +189,10 @@ COMPILED = [
     "csrc/README.md",
     "a/b.CUH",
 ]
+MEND = (
+    'Set [build] mode = "source" in the stack, and `source` and `build_command` in the component, to have them '
+    "built, or leave these heads out"
+)
 PLAIN = ["tests/kernels/x.cu", "benchmarks/b.cpp", "docs/setup.py", "vllm/csrc.py", "pyproject.toml", "vllm/x.pyi"]
 
 
@@ -201,7 +205,7 @@ def test_compiled_sources_in_an_overlay_are_refused_with_the_head_that_brings_th
     assert first.startswith("component vllm: compiled sources change, and an overlay of files would leave ")
     assert rest == [
         f"  #2: {path}",
-        'Set [build] mode = "source" in the stack to have them built, or leave these heads out',
+        MEND,
     ]
 
 
@@ -212,9 +216,23 @@ def test_what_no_build_reads_is_no_compiled_source(bench: Bench, path: str) -> N
 
 def test_a_stack_that_is_built_from_source_may_touch_compiled_sources(bench: Bench) -> None:
     head = bench.pull(1, {"csrc/x.cu": "x\n"})
-    outcome = lock(bench.stack(bench.head(1, head), top='build = { mode = "source" }'))
+    how = {"source": "/src/vllm", "build_command": "make install"}
+    outcome = lock(bench.stack(bench.head(1, head), top='build = { mode = "source" }', **how))
     assert outcome.lock.build_mode == "source"
-    assert component(outcome).not_installed[0].path == "csrc/x.cu"
+    only = component(outcome)
+    assert only.not_installed[0].path == "csrc/x.cu"
+    assert (only.source, only.build_command) == ("/src/vllm", "make install")
+
+
+def test_a_component_without_a_build_command_is_overlaid_all_the_same(bench: Bench) -> None:
+    stack = bench.stack(bench.head(1, bench.pull(1, {"csrc/x.cu": "x\n"})), top='build = { mode = "source" }')
+    assert "compiled sources change" in refusal(stack)
+
+
+def test_a_build_command_of_a_stack_that_is_overlaid_is_no_part_of_its_lock(bench: Bench) -> None:
+    how = {"source": "/src/vllm", "build_command": "make install"}
+    only = component(lock(bench.stack(bench.head(1, bench.pull(1, {"vllm/n.py": "n\n"})), **how)))
+    assert (only.source, only.build_command) == (None, "")
 
 
 def test_compiled_sources_of_the_release_itself_are_in_the_image_already(bench: Bench) -> None:

@@ -13,7 +13,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 import docker
 import requests
@@ -131,6 +131,34 @@ class Engine:
             for line in self._api.pull(name, tag=digest, stream=True, decode=True):
                 if "error" in line:  # the status was sent before the fault was known
                     raise EngineError(line["error"])
+
+    def build(
+        self, context: IO[bytes], *, tag: str, arguments: Mapping[str, str], labels: Mapping[str, str], network: str
+    ) -> Iterator[Json]:
+        """Have the engine's classic builder make an image from an archive; yields what the engine says of it.
+
+        Nothing of an earlier build is taken over, and nothing of this user's: no proxy, no variables.
+        """
+        with _asking():
+            yield from self._api.build(
+                fileobj=context,
+                custom_context=True,
+                tag=tag,
+                buildargs=dict(arguments),
+                labels=dict(labels),
+                network_mode=network,
+                nocache=True,
+                rm=True,
+                forcerm=True,
+                decode=True,
+                timeout=None,  # a compiler may be silent for long
+                use_config_proxy=False,
+            )
+
+    def remove_image(self, image: str) -> None:
+        """Remove an image that nothing is named after or made from."""
+        with _asking():
+            self._api.remove_image(image)
 
     def images(self, label: str) -> list[Found]:
         """Images that carry a label, `name` or `name=value`."""
