@@ -83,6 +83,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_build_arguments(build)
     build.set_defaults(command=_build)
 
+    image = commands.add_parser("image", help="prove what an image or container is; keep an image, and load it again")
+    _add_image_commands(image)
+
     forge = commands.add_parser("forge", help="write a model whose every answer is known")
     _add_forge_arguments(forge)
     forge.set_defaults(command=_forge)
@@ -95,6 +98,10 @@ def _add_session_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", metavar="NAME", help="profile or path of one; chosen for this machine without it")
     parser.add_argument("--control", metavar="STACK", help="stack of the control; the profile as it is without it")
     parser.add_argument("--candidate", metavar="STACK", help="stack of the candidate, likewise")
+    for arm in ("control", "candidate"):
+        parser.add_argument(
+            f"--{arm}-lock", metavar="DIR", help=f"lock of the {arm}'s stack, e.g. one with a head left out"
+        )
     parser.add_argument("--smoke", action="store_true", help="the smallest honest subset of the profile")
     for setting in SETTINGS:
         parser.add_argument(setting.option, help=f"{setting.help} (also {setting.variable})", metavar="VALUE")
@@ -130,6 +137,28 @@ def _add_build_arguments(parser: argparse.ArgumentParser) -> None:
         "--builder", metavar="NAME", default="auto", help="buildx, classic or auto (also QUALIFY_BUILDER)"
     )
     parser.add_argument("--log", metavar="FILE", help="build log (build.log in the lock's folder)")
+
+
+def _add_image_commands(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    verify = commands.add_parser("verify", help="hold an image, or a running container, against its lock")
+    verify.add_argument("stack", help="name of a stack, path of one, or folder of a lock")
+    verify.add_argument("--image", metavar="IMAGE", help="tag or id; found by its label without it")
+    verify.add_argument("--container", metavar="ID", help="ask this running container, not one made for it")
+    verify.add_argument("--served-model", metavar="NAME", help="model that the container's server must name")
+    verify.add_argument(
+        "--engine-command", metavar="ARGV", default="", help="engine.command of the profile (the container's, or vllm)"
+    )
+    verify.set_defaults(command=_image_verify)
+
+    archive = commands.add_parser("archive", help="save an image by its id, with a record of what it is")
+    archive.add_argument("image", help="name of a stack, folder of a lock, or an image's tag or id")
+    archive.add_argument("--output", metavar="FILE", help="ends in .tar.zst (results/images/ID.tar.zst)")
+    archive.set_defaults(command=_image_archive)
+
+    load = commands.add_parser("load", help="check an archive against its record, and load it")
+    load.add_argument("file", help="what `qualify image archive` wrote")
+    load.set_defaults(command=_image_load)
 
 
 def _add_forge_arguments(parser: argparse.ArgumentParser) -> None:
@@ -238,6 +267,46 @@ def _build(arguments: argparse.Namespace) -> int:
     )
     for line in built_lines(build(request, print)):
         print(line)
+    return 0
+
+
+def _image_verify(arguments: argparse.Namespace) -> int:
+    import shlex  # noqa: PLC0415
+
+    from harness.image.commands import verify  # noqa: PLC0415
+    from harness.image.show import verification_lines  # noqa: PLC0415
+
+    verification = verify(
+        arguments.stack,
+        image=arguments.image,
+        container=arguments.container,
+        served_model=arguments.served_model,
+        command=tuple(shlex.split(arguments.engine_command)),
+    )
+    for line in verification_lines(verification):
+        print(line)
+    return 3 if verification.mismatches else 0
+
+
+def _image_archive(arguments: argparse.Namespace) -> int:
+    from pathlib import Path  # noqa: PLC0415
+
+    from harness.image.commands import archive  # noqa: PLC0415
+
+    path, record = archive(arguments.image, Path(arguments.output) if arguments.output else None)
+    print(f"{path}: image {record.image_id}, {record.size_bytes >> 20} MiB, sha256 {record.sha256}")
+    return 0
+
+
+def _image_load(arguments: argparse.Namespace) -> int:
+    from pathlib import Path  # noqa: PLC0415
+
+    from harness.image.commands import load  # noqa: PLC0415
+
+    loaded = load(Path(arguments.file))
+    print(f"image {loaded.record.image_id}", *loaded.tagged)
+    for tag in loaded.taken:
+        print(f"note: {tag} stands for another image here, and was left alone")
     return 0
 
 

@@ -18,6 +18,8 @@ SCHEMA_VERSION: Literal[1] = 1
 
 ENGINE_STAGE = "engine"
 """Stage of a launch that failed because what runs containers did: that tells nothing about an arm."""
+IMAGE_STAGE = "image"
+"""Stage of a launch whose container does not hold what its lock says: it measured something else."""
 
 
 class Record(BaseModel):
@@ -105,6 +107,30 @@ class Run(Record):
     """Why the session ended before its plan did, or None."""
 
 
+class ArmImage(Record):
+    """The image that an arm's servers run in. Tag, ID and manifest digest are three things, never one."""
+
+    name: str
+    """What the engine is asked for: the pinned reference, or the ID of an image that was built here."""
+    image_id: str
+    """Digest of the image's configuration."""
+    base_reference: str
+    """name@sha256:digest of the manifest in its registry: of the image itself where nothing was built."""
+    tag: str | None = None
+    """Name of a built image on this host's engine."""
+    base_image_id: str | None = None
+    labels: dict[str, str] = {}
+    """Labels of a built image that say what is in it."""
+    lock_sha256: str | None = None
+    """Hash of the stack's lock (locks/ARM/lock.json), None for a stack without one."""
+    builder: str | None = None
+    """buildx or classic; None where nothing was built."""
+    reused: bool | None = None
+    """True when an earlier session had built the same lock."""
+    build_log_sha256: str | None = None
+    """Of locks/ARM/build.log; None where no log of the build is at hand."""
+
+
 class Lock(Record):
     """What an arm resolved to (locks/ARM.json)."""
 
@@ -117,6 +143,8 @@ class Lock(Record):
     """SHA-256 per file of the model folder; empty for a hub name."""
     known_answers: bool
     """True when the model is a forged one and locks/ARM.truth.json holds its rule."""
+    image: ArmImage | None = None
+    """None for servers that are processes of this host."""
 
 
 class Exit(Record):
@@ -151,7 +179,7 @@ class ContainerFacts(Record):
 
     container_id: str
     image_reference: str
-    """As the profile pins it: name@sha256:digest of the manifest in its registry."""
+    """What the engine was asked for: name@sha256:digest of a manifest, or the ID of an image built here."""
     image_id: str
     """Digest of the image's configuration, read back from the running container."""
     repo_digests: tuple[str, ...]

@@ -48,6 +48,14 @@ class Bundle:
         """What the arm resolved to."""
         return self.root / "locks" / f"{arm}.json"
 
+    def stack_lock_dir(self, arm: Arm) -> Path:
+        """The lock of the arm's stack, as `qualify lock` wrote it; absent for a stack without patches."""
+        return self.root / "locks" / str(arm)
+
+    def build_log(self, arm: Arm) -> Path:
+        """What the build of the arm's image printed; absent where nothing was built."""
+        return self.stack_lock_dir(arm) / "build.log"
+
     def truth_file(self, arm: Arm) -> Path:
         """The rule of the arm's forged model; absent for other models."""
         return self.root / "locks" / f"{arm}.truth.json"
@@ -109,6 +117,11 @@ class LaunchDir:
     def container_file(self) -> Path:
         """The engine's own description of the container; absent for a server that was a process."""
         return self.root / "container.json"
+
+    @property
+    def image_file(self) -> Path:
+        """What was found in the running container, against what its lock says; absent for a process."""
+        return self.root / "image.json"
 
     @property
     def log_file(self) -> Path:

@@ -11,7 +11,7 @@ from harness.errors import ConfigError
 from harness.image.build import build_image
 from harness.image.record import BuiltImage
 from harness.paths import locks_root
-from harness.stack.reading import inputs_sha256, parse_lock
+from harness.stack.reading import parse_lock, refuse_outdated
 from harness.stack.record import LOCK_FILE, StackLock
 from harness.stack.selection import left_out
 
@@ -69,11 +69,7 @@ def lock_folder(name: str, without: tuple[str, ...] = ()) -> Path:
     again = " ".join(["qualify lock", name, *(f"--without {value}" for value in without)])
     if not (folder / LOCK_FILE).is_file():
         raise ConfigError(f"stack {stack.name} has no lock in {folder}; `{again}` writes it")
-    if parse_lock(folder / LOCK_FILE).inputs_sha256 != inputs_sha256(stack):
-        raise ConfigError(
-            f"{folder / LOCK_FILE} is not what {loaded.path} says by now: its base, build, components or claims were "
-            f"changed since; `{again} --update` locks it again"
-        )
+    refuse_outdated(parse_lock(folder / LOCK_FILE), folder / LOCK_FILE, stack, loaded.path, again)
     return folder
 
 

@@ -7,16 +7,19 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
 
+from harness.errors import BundleError, ConfigError
 from harness.evidence.bundle import Bundle
 from harness.evidence.manifest import manifest_text
 from harness.forge.arithmetic import Rule
 from harness.forge.truth import load_rule_file
 from harness.judge.proof import cache_proof
 from harness.judge.read import LaunchEvidence, WindowEvidence, read_launch
-from harness.records import ENGINE_STAGE, Lock, Plan, Row, Run
+from harness.records import ENGINE_STAGE, IMAGE_STAGE, Lock, Plan, Row, Run
+from harness.stack.reading import parse_lock
+from harness.stack.record import LOCK_FILE, StackLock
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup, Word
 
-STAGES_OF_ENVIRONMENT = ("caches", ENGINE_STAGE)
+STAGES_OF_ENVIRONMENT = ("caches", ENGINE_STAGE, IMAGE_STAGE)
 """What fails before a server is started, or takes it away whatever it did."""
 
 
@@ -101,6 +104,8 @@ class Case:
     locks: dict[Arm, Lock]
     rules: dict[Arm, Rule]
     """Rules of the forged models; empty for others."""
+    stack_locks: dict[Arm, StackLock]
+    """Locks of the stacks that have patches; empty for others."""
 
     @cached_property
     def manifest(self) -> str:
@@ -145,7 +150,15 @@ def read_case(bundle: Bundle) -> Case:
         cells=tuple(cells),
         locks={arm: bundle.lock(arm) for arm in Arm},
         rules={arm: load_rule_file(bundle.truth_file(arm)) for arm in Arm if bundle.truth_file(arm).is_file()},
+        stack_locks={arm: _stack_lock(bundle, arm) for arm in Arm if bundle.stack_lock_dir(arm).is_dir()},
     )
+
+
+def _stack_lock(bundle: Bundle, arm: Arm) -> StackLock:
+    try:
+        return parse_lock(bundle.stack_lock_dir(arm) / LOCK_FILE)
+    except ConfigError as e:
+        raise BundleError(str(e)) from None
 
 
 def _as_judged(launch: LaunchEvidence) -> LaunchEvidence:

@@ -10,7 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from harness.errors import BundleError
-from harness.evidence.bundle import LaunchDir, read_lines
+from harness.evidence.bundle import LaunchDir, read_lines, read_record
+from harness.image.identity import FoundImage, Verification
 from harness.observe import prometheus
 from harness.observe.phases import HEALTHY, SERVED, LogClock
 from harness.observe.vllm_log import Event, Kind, events
@@ -126,6 +127,8 @@ class LaunchEvidence:
     log: tuple[Event, ...]
     clock: LogClock
     first_scrape: prometheus.Scrape | None
+    image: FoundImage | None = None
+    """What was read back from its running container; None for a process, or where nobody looked."""
 
     def mark_ns(self, name: str) -> int | None:
         """Time of the first mark of that name."""
@@ -216,6 +219,7 @@ def read_launch(folder: LaunchDir) -> LaunchEvidence:
         log=_log_events(folder.log_file),
         clock=_clock(folder.log_times_file),
         first_scrape=scrapes.get("001.prom"),
+        image=read_record(folder.image_file, Verification).found if folder.image_file.is_file() else None,
     )
 
 

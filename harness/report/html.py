@@ -11,6 +11,7 @@ from markupsafe import Markup
 from harness.judge.case import Case
 from harness.records import Verdict
 from harness.report import plots
+from harness.report.images import head_lines, image_lines, lock_differences
 from harness.report.launches import (
     failures,
     harness_text,
@@ -79,9 +80,12 @@ def _verdict(case: Case, verdict: Verdict) -> dict[str, Any]:
                 "lock": case.locks[arm],
                 "model": model_text(case.locks[arm]),
                 "differences": stack_differences(case, arm),
+                "image": image_lines(case, arm),
+                "heads": head_lines(case, arm),
             }
             for arm in Arm
         ],
+        "lock_differences": lock_differences(case),
         "noteworthy": noteworthy(verdict),
         "cell_text": cell_text,
         "groups": grouped(verdict.rows),

@@ -8,6 +8,7 @@ from harness.judge.case import Case
 from harness.records import Row, Verdict
 from harness.report.blocks import Block, fitted
 from harness.report.escape import code, fenced, inline
+from harness.report.images import head_lines, image_lines, lock_differences
 from harness.report.launches import (
     failures,
     harness_text,
@@ -114,6 +115,8 @@ def _identities(case: Case, verdict: Verdict) -> Iterable[str]:
             f"- {arm}: stack {inline(lock.stack)}, vLLM {inline(lock.engine_version)}, {inline(model_text(lock))}; "
             + (f"against the profile: {inline(', '.join(differences))}\n" if differences else "the profile as it is\n")
         )
+        yield from (f"  - {inline(line)}\n" for line in (*image_lines(case, arm), *head_lines(case, arm)))
+    yield from (f"- candidate against control: {inline(line)}\n" for line in lock_differences(case))
     host = run.host
     facts = (host.processor, plural(host.cores, "core"), f"{host.memory_mib:,} MiB", *(host.gpus or ("no GPU",)))
     yield f"- host: {inline(', '.join(facts))}\n"

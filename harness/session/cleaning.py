@@ -7,7 +7,7 @@ import shutil
 from harness.errors import SetupFailure
 from harness.launch.docker.address import socket_path
 from harness.paths import work_root
-from harness.session.opening import process_launcher
+from harness.session.launchers import process_launcher, remove_abandoned_containers
 
 
 def clean(*, models: bool, caches: bool) -> list[str]:
@@ -25,13 +25,7 @@ def _containers() -> list[str]:
     """What is left in containers, where there is an engine that this user may ask."""
     if not socket_path().exists():
         return []
-    from harness.launch.docker.cleaning import clean_up  # noqa: PLC0415  # the SDK, only where it is needed
-    from harness.launch.docker.engine import connect  # noqa: PLC0415
-
     try:
-        engine = connect()
+        return remove_abandoned_containers()
     except SetupFailure as e:
         return [f"containers were not looked for: {e}"]
-    removed = clean_up(engine)
-    engine.close()
-    return removed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from filelock import FileLock
 
 from harness.errors import SetupFailure
@@ -14,6 +16,7 @@ from harness.paths import work_root
 from harness.records import Plan, PlannedLaunch
 from harness.session.host import gpus_of_lanes
 from harness.session.live import LiveLaunch
+from harness.session.proving import proof_of
 from harness.words import Arm, LaunchStatus
 
 LOCK_WAIT_S = 5.0
@@ -26,10 +29,11 @@ class AlreadyFailed(Exception):  # noqa: N818  # reads as what happened
 class Conductor:
     """Starts and stops the launches of one process (with xdist: of one worker)."""
 
-    def __init__(self, bundle: Bundle, launcher: Launcher) -> None:
+    def __init__(self, bundle: Bundle, launchers: Mapping[Arm, Launcher]) -> None:
         self.bundle = bundle
         self.plan: Plan = bundle.plan()
-        self._launcher = launcher
+        self._launchers = launchers
+        self._proofs = {arm: proof_of(bundle, arm) for arm in Arm}
         self._live: LiveLaunch | None = None
         self._failed: dict[str, str] = {}
         self._locks: dict[int, list[FileLock]] = {}
@@ -60,7 +64,7 @@ class Conductor:
         live = LiveLaunch(self.plan, launch, self.bundle, caches, model, gpus=self._gpus(launch.lane))
         self._live = live
         try:
-            live.start(self._launcher, self._ids_below)
+            live.start(self._launchers[launch.arm], self._ids_below, prove=self._proofs[launch.arm])
         except (LaunchFailed, SetupFailure) as e:
             raise self._fail(launch, e) from None
         return live

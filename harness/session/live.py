@@ -6,13 +6,13 @@ import contextlib
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from harness.config.model import Context
 from harness.errors import SetupFailure
-from harness.evidence.bundle import Bundle, append_record, write_json, write_record
+from harness.evidence.bundle import Bundle, LaunchDir, append_record, write_json, write_record
 from harness.launch.caches import LaneCaches, listing
 from harness.launch.environment import redacted, server_environment
 from harness.launch.launcher import (
@@ -36,6 +36,8 @@ DEFAULT_IDS_BELOW = 1000
 """Prompt ids of models that are not forged: every vocabulary holds these, and none is special-only."""
 
 Recorded = list[tuple[RequestRecord, OutputRecord]]
+Proof = Callable[[Server, LaunchDir], None]
+"""Looks into a running server; raises LaunchFailed where it is not what it should be."""
 
 
 class LiveLaunch:
@@ -75,8 +77,10 @@ class LiveLaunch:
 
     # -- start and stop ---------------------------------------------------------------------------
 
-    def start(self, launcher: Launcher, ids_below: int | None) -> None:
+    def start(self, launcher: Launcher, ids_below: int | None, *, prove: Proof | None = None) -> None:
         """Start the server and take it through readiness and, if planned, the priming ladder.
+
+        `prove` looks into the running server before anything is measured.
 
         Raises:
             LaunchFailed: it did not come up; the launch is stopped and recorded.
@@ -112,6 +116,8 @@ class LiveLaunch:
                 deadline_s=profile.timeouts.request_s,
             )
             self._become_ready()
+            if prove is not None:
+                prove(self._server, self.folder)
             if self.launch.warmup is Warmup.PRIMED:
                 self._prime()
         except (LaunchFailed, SetupFailure) as e:

@@ -9,24 +9,21 @@ import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from harness.config.model import Profile, Stack
-from harness.errors import ConfigError, SetupFailure
+from harness.config.model import Profile
+from harness.errors import SetupFailure
 from harness.evidence.bundle import Bundle, write_atomically, write_record
 from harness.evidence.origin import host_facts, origin
 from harness.forge.truth import load_rule
-from harness.launch.launcher import Launcher
-from harness.launch.process import ProcessLauncher
 from harness.paths import results_root, work_root
 from harness.records import Lock, Plan, Run
 from harness.session.compose import engine_command, model_of
 from harness.session.host import gpus, gpus_of_lanes
+from harness.session.images import Resolved, keep_lock, refuse_images, resolve_images
+from harness.session.launchers import process_launcher, remove_abandoned_containers
 from harness.session.plan import make_plan
+from harness.session.selection import Selection
 from harness.words import Arm
-
-if TYPE_CHECKING:
-    from harness.launch.docker.launcher import DockerLauncher
 
 HASHED_BELOW_BYTES = 1 << 30
 """Larger weight files are named by their size: hashing them takes longer than loading them."""
@@ -40,36 +37,33 @@ def new_session_name(profile: str) -> str:
 
 
 def open_session(
-    profile: Profile,
-    control: Stack,
-    candidate: Stack,
-    *,
-    smoke: bool = False,
-    selection: str = "",
-    tell: Callable[[str], None] = lambda _: None,
+    chosen: Selection, *, checks: str = "", tell: Callable[[str], None] = lambda _: None
 ) -> tuple[Bundle, list[str]]:
     """A bundle with everything that is known before the first launch, and what was cleaned up first.
 
-    `tell` is told what takes long.
+    Args:
+        chosen: profile, stacks and their locks.
+        checks: the suites' selection, in the words of pytest.
+        tell: is told what takes long.
 
     Raises:
         SetupFailure: this host cannot run the session.
         ConfigError: the stacks do not fit the profile.
     """
-    for stack in (control, candidate):
-        _refuse_patches(stack)
+    profile = chosen.profile.model
     gpus_of_lanes(profile)
     notes = process_launcher().clean_up()
+    images: dict[Arm, Resolved] = {}
     if profile.launcher == "docker":
-        containers = docker_launcher(profile)
-        notes += containers.clean_up()
-        engine_version = containers.prepare(tell, gpus=profile.host.gpus)
-        containers.close()
+        notes += remove_abandoned_containers()
+        images = resolve_images(chosen, tell)
+        versions = {arm: images[arm].engine_version for arm in Arm}
     else:
-        engine_version = _check_engine(profile)
+        refuse_images((chosen.control, chosen.candidate), profile)
+        versions = dict.fromkeys(Arm, _check_engine(profile))
     session = new_session_name(profile.name)
-    plan = make_plan(session, profile, control, candidate, smoke=smoke)
-    locks = [_lock(plan, arm, engine_version) for arm in Arm]
+    plan = make_plan(session, profile, chosen.control.model, chosen.candidate.model, smoke=chosen.smoke)
+    locks = [_lock(plan, arm, versions[arm], images.get(arm)) for arm in Arm]
     if profile.launcher == "docker":
         _check_mountable(locks)
 
@@ -79,6 +73,8 @@ def open_session(
         write_record(bundle.lock_file(lock.arm), lock)
         if lock.known_answers:
             write_atomically(bundle.truth_file(lock.arm), (Path(lock.model) / "truth.json").read_bytes())
+        if lock.arm in images:
+            keep_lock(images[lock.arm], bundle, lock.arm)
     write_record(bundle.plan_file, plan)
     write_record(
         bundle.run_file,
@@ -87,38 +83,11 @@ def open_session(
             started_wall=datetime.now(UTC).isoformat(timespec="seconds"),
             harness=origin(),
             host=host_facts(tuple(f"{g.name}, {g.memory_mib} MiB" for g in gpus())),
-            selection=selection,
+            selection=checks,
         ),
     )
     _point_latest_to(bundle.root)
     return bundle, notes
-
-
-def _refuse_patches(stack: Stack) -> None:
-    """An unpatched engine must never be measured under the name of a patched one."""
-    if stack.base is not None or stack.components:
-        raise ConfigError(
-            f"stack {stack.name} has an image of its own ([base], [[components]]), which this version of the harness "
-            "locks (`qualify lock`) but does not build yet; run a stack that differs in flags, environment or model"
-        )
-
-
-def launcher_of(profile: Profile) -> Launcher:
-    """What starts the profile's servers."""
-    return docker_launcher(profile) if profile.launcher == "docker" else process_launcher()
-
-
-def process_launcher() -> ProcessLauncher:
-    """The launcher of this host's processes, with its state below the results."""
-    return ProcessLauncher(work_root() / "running")
-
-
-def docker_launcher(profile: Profile) -> DockerLauncher:
-    """The launcher of the profile's image on this host's Docker engine."""
-    from harness.launch.docker.launcher import DockerLauncher  # noqa: PLC0415  # the SDK, only where it is needed
-
-    assert profile.image is not None, "a profile with this launcher names an image"
-    return DockerLauncher(profile.image, engine_command(profile))
 
 
 def _check_engine(profile: Profile) -> str:
@@ -152,7 +121,7 @@ def engine_version(executable: Path) -> str:
     return done.stdout.strip() or "unknown"
 
 
-def _lock(plan: Plan, arm: Arm, engine: str) -> Lock:
+def _lock(plan: Plan, arm: Arm, engine: str, resolved: Resolved | None) -> Lock:
     stack = plan.stack(arm)
     model = model_of(plan.profile, stack, work_root() / "models")
     folder = Path(model)
@@ -163,6 +132,7 @@ def _lock(plan: Plan, arm: Arm, engine: str) -> Lock:
         model=model,
         model_sha256=_model_hashes(folder) if folder.is_dir() else {},
         known_answers=load_rule(folder) is not None,
+        image=resolved.image if resolved is not None else None,
     )
 
 

@@ -33,6 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--qualify-profile", metavar="NAME", help="profile in profiles/, or a path")
     group.addoption("--qualify-control", metavar="STACK", default="", help="stack of the control")
     group.addoption("--qualify-candidate", metavar="STACK", default="", help="stack of the candidate")
+    for arm in ("control", "candidate"):
+        group.addoption(f"--qualify-{arm}-lock", metavar="DIR", default="", help=f"lock of the {arm}'s stack")
     group.addoption("--qualify-smoke", action="store_true", help="the smallest honest subset")
     group.addoption("--qualify-set", metavar="KEY=VALUE", action="append", default=[], help="change a profile's value")
     group.addoption("--qualify-bundle", metavar="DIR", help="use a bundle that is open already")
@@ -51,11 +53,11 @@ def pytest_configure(config: pytest.Config) -> None:
     from harness.errors import QualifyError  # noqa: PLC0415
     from harness.evidence.bundle import Bundle  # noqa: PLC0415
     from harness.session.conductor import Conductor  # noqa: PLC0415
-    from harness.session.opening import launcher_of  # noqa: PLC0415
+    from harness.session.launchers import launchers_of  # noqa: PLC0415
 
     try:
         bundle = Bundle(Path(folder)) if folder else _open(config, profile)
-        config.stash[CONDUCTOR] = Conductor(bundle, launcher_of(bundle.plan().profile))
+        config.stash[CONDUCTOR] = Conductor(bundle, launchers_of(bundle))
     except QualifyError as e:
         raise pytest.UsageError(str(e)) from None
     config.stash[BUNDLE] = bundle.root
@@ -72,15 +74,15 @@ def _open(config: pytest.Config, profile_name: str) -> Any:
     from harness.session.opening import open_session  # noqa: PLC0415
     from harness.session.selection import select  # noqa: PLC0415
 
-    options = {name: config.getoption(f"qualify_{name}") for name in ("control", "candidate", "smoke", "set")}
+    names = ("control", "candidate", "control_lock", "candidate_lock", "smoke", "set")
+    options = {name: config.getoption(f"qualify_{name}") for name in names}
     chosen = select(Namespace(profile=profile_name, **options))
     selection = " ".join(
         f"-{letter} {value!r}"
         for letter in ("k", "m")
         if (value := config.getoption({"k": "keyword", "m": "markexpr"}[letter]))
     )
-    arms = (chosen.control.model, chosen.candidate.model)
-    return open_session(chosen.profile.model, *arms, smoke=chosen.smoke, selection=selection)[0]
+    return open_session(chosen, checks=selection)[0]
 
 
 @pytest.hookimpl(optionalhook=True)

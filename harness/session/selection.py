@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness.config.load import Loaded, load_profile, load_stack
 from harness.config.model import Profile, Stack
 from harness.config.options import from_arguments, from_environment
 from harness.session.host import choose_profile, gpus
+from harness.words import Arm
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,17 @@ class Selection:
     smoke: bool
     why: str
     """Why this profile."""
+    control_lock: Path | None = None
+    """Lock to use instead of the stack's own: a leave-one-out lock, or one that somebody else made."""
+    candidate_lock: Path | None = None
+
+    def stack(self, arm: Arm) -> Loaded[Stack]:
+        """The stack of an arm."""
+        return self.control if arm is Arm.CONTROL else self.candidate
+
+    def lock_folder(self, arm: Arm) -> Path | None:
+        """The lock that was named for an arm, or None."""
+        return self.control_lock if arm is Arm.CONTROL else self.candidate_lock
 
 
 def select(arguments: argparse.Namespace) -> Selection:
@@ -40,7 +53,13 @@ def select(arguments: argparse.Namespace) -> Selection:
         candidate=load_stack(arguments.candidate or profile.model.candidate),
         smoke=arguments.smoke,
         why=why,
+        control_lock=_folder(arguments.control_lock),
+        candidate_lock=_folder(arguments.candidate_lock),
     )
+
+
+def _folder(text: str | None) -> Path | None:
+    return Path(text) if text else None
 
 
 def _profile_name(asked: str | None) -> tuple[str, str]:

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from harness.config.flags import to_argv
 from harness.config.layers import leaves
+from harness.config.model import Stack
 from harness.records import Plan, PlannedLaunch
 from harness.session.compose import server_flags
 from harness.session.plan import make_plan
 from harness.session.selection import Selection
+from harness.words import Arm
 
 
 def plan_lines(selection: Selection, *, verbose: bool) -> Iterator[str]:
@@ -20,8 +22,10 @@ def plan_lines(selection: Selection, *, verbose: bool) -> Iterator[str]:
     )
     yield f"profile    {profile.name}: {profile.description}"
     yield f"           chosen because: {selection.why}"
-    yield f"control    {plan.control.name}: {plan.control.description}"
-    yield f"candidate  {plan.candidate.name}: {plan.candidate.description}"
+    for arm in Arm:
+        stack = plan.stack(arm)
+        yield f"{arm:10} {stack.name}: {stack.description}"
+        yield from (f"           {line}" for line in _image_lines(stack))
     if plan.control.name == plan.candidate.name:
         yield "           both arms are the same: this checks the harness and the host, not a patch"
     yield f"seed       {plan.seed}"
@@ -35,6 +39,18 @@ def plan_lines(selection: Selection, *, verbose: bool) -> Iterator[str]:
         yield f"  {launch.arm} {launch.mode}: {' '.join(to_argv(flags))}"
     if verbose:
         yield from _values(selection)
+
+
+def _image_lines(stack: Stack) -> Iterator[str]:
+    """The pinned base, and what goes onto it."""
+    if stack.base is None:
+        return
+    yield f"image {stack.base.reference}{f' ({stack.base.release})' if stack.base.release else ''}"
+    for component in stack.components:
+        for head in component.heads:
+            yield f"{component.name} #{head.pr} {head.head}{f' {head.title}' if head.title else ''}"
+        for patch in component.patches:
+            yield f"{component.name} patch {patch.path}"
 
 
 def _one_per_arm_and_mode(plan: Plan) -> list[PlannedLaunch]:

@@ -29,14 +29,7 @@ def run_session(selection: Selection, *, keyword: str = "", marks: str = "", out
     say(f"profile {profile.name} ({selection.why})")
     say(f"control {selection.control.model.name}, candidate {selection.candidate.model.name}")
     chosen = [*(("-k", keyword) if keyword else ()), *(("-m", marks) if marks else ())]
-    bundle, notes = open_session(
-        profile,
-        selection.control.model,
-        selection.candidate.model,
-        smoke=selection.smoke,
-        selection=" ".join(chosen),
-        tell=say,
-    )
+    bundle, notes = open_session(selection, checks=" ".join(chosen), tell=say)
     for note in notes:
         say(f"cleaned up: {note}")
     plan = bundle.plan()

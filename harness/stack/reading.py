@@ -74,10 +74,32 @@ def parse_lock(path: Path) -> StackLock:
     return lock
 
 
-def differences(old: StackLock, new: StackLock) -> list[str]:
-    """What another lock of the same stack says otherwise, most telling first."""
+def refuse_outdated(lock: StackLock, file: Path, stack: Stack, named_in: object, again: str) -> None:
+    """A lock stands for what its stack said when it was locked.
+
+    Args:
+        lock: the lock.
+        file: where it lies.
+        stack: the stack as it is now.
+        named_in: where that is written.
+        again: the command that locks it.
+
+    Raises:
+        ConfigError: the stack says something else by now, or is another one.
+    """
+    if lock.stack != stack.name:
+        raise ConfigError(f"{file} is a lock of stack {lock.stack}, not of {stack.name}; name another one")
+    if lock.inputs_sha256 != inputs_sha256(stack):
+        raise ConfigError(
+            f"{file} is not what {named_in} says by now: its base, build, components or claims were changed since; "
+            f"`{again} --update` locks it again"
+        )
+
+
+def differences(old: StackLock, new: StackLock, where: tuple[str, str] = ("there", "now")) -> list[str]:
+    """What another lock says otherwise, most telling first; `where` says whose each side is."""
     lines = [
-        f"{field}: {getattr(old, field)} there, {getattr(new, field)} now"
+        f"{field}: {getattr(old, field)} {where[0]}, {getattr(new, field)} {where[1]}"
         for field in ("stack", "without", "base", "build_mode")
         if getattr(old, field) != getattr(new, field)
     ]
@@ -85,15 +107,16 @@ def differences(old: StackLock, new: StackLock) -> list[str]:
     after = {c.name: c for c in new.components}
     for name in dict.fromkeys((*before, *after)):
         if name not in before or name not in after:
-            lines.append(f"component {name}: only {'there' if name in before else 'now'}")
+            lines.append(f"component {name}: only {where[name not in before]}")
             continue
         heads = [{h.pr: h.head or str(h.disposition) for h in c.heads} for c in (before[name], after[name])]
         for pr in dict.fromkeys((*heads[0], *heads[1])):
             was, now = (side.get(pr, "none") for side in heads)
             if was != now:
-                lines.append(f"component {name}: #{pr}: {was} there, {now} now")
+                lines.append(f"component {name}: #{pr}: {was} {where[0]}, {now} {where[1]}")
         if before[name].tree != after[name].tree:
-            lines.append(f"component {name}: tree {before[name].tree} there, {after[name].tree} now")
+            trees = (before[name].tree, after[name].tree)
+            lines.append(f"component {name}: tree {trees[0]} {where[0]}, {trees[1]} {where[1]}")
     if old.claims != new.claims:
         lines.append("claims")
     return lines or ["other fields differ"]

@@ -123,7 +123,7 @@ def start(
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("QUALIFY_", "PYTEST_"))}
     return subprocess.Popen(
         [sys.executable, *program, *arguments],
-        env={**environment, "QUALIFY_RESULTS": str(results)},
+        env={**environment, "QUALIFY_RESULTS": str(results), "QUALIFY_LOCKS": str(results / "locks")},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -1,0 +1,1 @@
+"""Images: what they are, and what runs from them."""

@@ -39,6 +39,7 @@ def folders(tmp_path: Path) -> Folders:
 def config(folders: Folders, **changes: object) -> dict[str, Any]:
     return container_config(
         image(**changes),
+        name=PINNED,
         entrypoint=["/opt/venv/bin/vllm"],
         arguments=["serve", "/qualify/model", "--flag", "a b; $(c)"],
         environment={"B": "2", "A": "1 2"},
@@ -193,6 +194,7 @@ class TestProfilesWords:
     def test_the_hosts_network_is_the_host(self, folders: Folders) -> None:
         made = container_config(
             image(network="host"),
+            name="sha256:" + 64 * "1",
             entrypoint=["vllm"],
             arguments=[],
             environment={},

@@ -11,7 +11,7 @@ import ipaddress
 import math
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -47,6 +47,15 @@ class Found:
 
     id: str
     labels: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Executed:
+    """A program that ran inside a running container, to its end."""
+
+    code: int
+    out: bytes
+    err: bytes
 
 
 @dataclass(frozen=True)
@@ -151,6 +160,33 @@ class Engine:
         with _asking():
             self._api.remove_image(image)
 
+    def images(self, label: str) -> list[Found]:
+        """Images that carry a label, `name` or `name=value`."""
+        with _asking():
+            found = self._api.images(filters={"label": label})
+        return [Found(x["Id"], x["Labels"] or {}) for x in found]
+
+    def tag(self, image: str, name: str) -> None:
+        """Give an image one more name."""
+        repository, _, tag = name.rpartition(":")
+        with _asking():
+            self._api.tag(image, repository, tag)
+
+    def save(self, image: str) -> Iterator[bytes]:
+        """The image as `docker save` gives it, in pieces."""
+        with self._patiently(), _asking():
+            yield from self._api.get_image(image)
+
+    def load(self, data: Iterator[bytes]) -> list[str]:
+        """Take in what `save` gave; returns what the engine says about it, line by line."""
+        lines = []
+        with self._patiently(), _asking():
+            for line in self._api.load_image(data):
+                if "error" in line:  # the status was sent before the fault was known
+                    raise EngineError(line["error"])
+                lines.append(str(line.get("stream", "")).strip())
+        return [line for line in lines if line]
+
     # -- networks ---------------------------------------------------------------------------------
 
     def create_network(self, name: str, labels: Mapping[str, str]) -> None:
@@ -217,6 +253,14 @@ class Engine:
             found: Json = self._api.inspect_container(container)
         return found
 
+    def exec(self, container: str, argv: Sequence[str]) -> Executed:
+        """Run a program in a running container, as its user, in its environment and working folder."""
+        with _asking():
+            made: Json = self._api.exec_create(container, list(argv))
+            out, err = self._api.exec_start(made["Id"], demux=True)
+            code = self._api.exec_inspect(made["Id"])["ExitCode"]
+        return Executed(int(code), out or b"", err or b"")
+
     def stop(self, container: str, grace_s: float) -> None:
         """SIGTERM, and SIGKILL after the grace; returns when it has ended."""
         with _asking():
@@ -255,6 +299,15 @@ class Engine:
         with _asking():
             found = self._api.networks(filters={"label": label})
         return [Found(x["Id"], x["Labels"] or {}) for x in found]
+
+    @contextlib.contextmanager
+    def _patiently(self) -> Iterator[None]:
+        """Without a time limit: an engine writes a large image to its own disk first, and sends nothing meanwhile."""
+        before, self._api.timeout = self._api.timeout, None
+        try:
+            yield
+        finally:
+            self._api.timeout = before
 
 
 def _without_gateway(pool: Json) -> IPAMConfig:

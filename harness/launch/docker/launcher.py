@@ -35,8 +35,10 @@ NO_GPUS = {
 class DockerLauncher:
     """The `Launcher` for engines in an image. The engine is looked for when it is first needed."""
 
-    def __init__(self, image: Image, command: Sequence[str]) -> None:
+    def __init__(self, image: Image, command: Sequence[str], *, name: str = "") -> None:
+        """`name` is what to start instead of the profile's image: the ID of one that was built from a lock."""
         self._image = image
+        self._name = name or image.reference
         self._command = tuple(command)
         self._connected: Engine | None = None
         self._found: Json | None = None
@@ -52,7 +54,7 @@ class DockerLauncher:
         Raises:
             SetupFailure: no engine, or no such image; the message says what mends it.
         """
-        engine, reference = self._engine, self._image.reference
+        engine, reference = self._engine, self._name
         if gpus and self._image.cdi and not engine.knows_cdi:
             raise SetupFailure(
                 f"image.cdi = true, but Docker {engine.version} offers no CDI; enable it, or set it false"
@@ -71,6 +73,10 @@ class DockerLauncher:
                 f"image {reference} is not on this host and cannot be fetched: {e}; check name and digest, log in to "
                 "its registry, or bring it with `docker load`"
             ) from e
+
+    def image_id(self) -> str:
+        """Digest of the image's configuration; after `prepare`."""
+        return str(self._described()["Id"])
 
     def clean_up(self) -> list[str]:
         """Remove what a dead harness left; see `Launcher.clean_up`."""
@@ -135,7 +141,7 @@ class DockerLauncher:
     def _described(self) -> Json:
         """The image's description, asked for once: what its digest names does not change."""
         if self._found is None:
-            self._found = self._engine.image(self._image.reference)
+            self._found = self._engine.image(self._name)
         return self._found
 
     def _config(self, spec: ServerSpec, network: str, owned: Mapping[str, str]) -> Json:
@@ -143,6 +149,7 @@ class DockerLauncher:
         count = len(self._command)
         return settings.container_config(
             self._image,
+            name=self._name,
             entrypoint=spec.argv[:count],
             arguments=spec.argv[count:],
             environment=spec.env,

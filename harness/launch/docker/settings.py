@@ -30,6 +30,7 @@ NO_NVIDIA = "void"
 def container_config(
     image: Image,
     *,
+    name: str,
     entrypoint: Sequence[str],
     arguments: Sequence[str],
     environment: Mapping[str, str],
@@ -63,7 +64,7 @@ def container_config(
     if remaps_users:
         host["UsernsMode"] = "host"  # else nobody but root could remove what the server leaves in the caches
     config: dict[str, Any] = {
-        "Image": image.reference,
+        "Image": name,
         "Entrypoint": list(entrypoint),
         "Cmd": list(arguments),
         "Env": [f"{name}={value}" for name, value in sorted(environment.items())],
