@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-pytest_plugins = ["tests.containers.fixtures", "tests.image.fixtures"]
+pytest_plugins = ["tests.containers.fixtures"]

@@ -16,11 +16,14 @@ from docker.errors import ImageNotFound
 from harness.errors import ConfigError, QualifyError, SetupFailure
 from harness.image.archive import default_output, load_image, save_image
 from harness.image.archive_record import ArchiveRecord, read_record, record_file
-from harness.image.identity import LOCK_LABEL
+from harness.image.names import LOCK
 from harness.launch.docker.engine import Engine, EngineError
+from tests.containers.base import REPOSITORY, TAG
 from tests.image import toy
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker")]
+
+BASE_TAG = f"{REPOSITORY}:{TAG}"
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +51,7 @@ class TestSaving:
     def test_the_record_says_all_that_the_image_is(self, saved: Path, small: toy.Built) -> None:
         record = read_record(saved)
         assert (record.image_id, record.tags) == (small.id, (small.tag,))
-        assert record.lock_sha256 == record.labels[LOCK_LABEL] == toy.small_lock().sha256
+        assert record.lock_sha256 == record.labels[LOCK] == toy.small_lock().sha256
         assert record.base_digest == toy.BASE_DIGEST
         assert record.size_bytes == saved.stat().st_size > 1 << 20
 
@@ -126,10 +129,10 @@ class TestLoading:
     def test_a_name_that_another_image_has_now_is_left_alone(
         self, engine: Engine, small: toy.Built, base: str, copy: Path
     ) -> None:
-        edit(copy, tags=[small.tag, "qualify-test/base:bookworm-1"])
+        edit(copy, tags=[small.tag, BASE_TAG])
         loaded = load_image(engine, copy)
-        assert (loaded.tagged, loaded.taken) == ((), ("qualify-test/base:bookworm-1",))
-        assert engine.image("qualify-test/base:bookworm-1")["Id"] == base
+        assert (loaded.tagged, loaded.taken) == ((), (BASE_TAG,))
+        assert engine.image(BASE_TAG)["Id"] == base
 
     @pytest.mark.parametrize(
         ("spoil", "told"),

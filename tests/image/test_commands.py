@@ -8,7 +8,8 @@ import docker
 import pytest
 
 from harness.cli import main
-from harness.image.identity import LOCK_LABEL, expected_image
+from harness.image.identity import expected_image
+from harness.image.names import LOCK
 from harness.launch.docker.engine import Engine
 from tests.containers.bench import Bench
 from tests.containers.waiting import until_answers
@@ -45,7 +46,7 @@ class TestVerify:
     ) -> None:
         del locks
         wrong = toy.files() | {f"{toy.DIST}/toy/kernel.py": toy.OLD}
-        with toy.image(client, base, wrong, {LOCK_LABEL: toy.lock().sha256}) as image:
+        with toy.image(client, base, wrong, {LOCK: toy.lock().sha256}) as image:
             assert main(["image", "verify", "toy", "--image", image.tag, "--engine-command", "toy"]) == 3
         out = capsys.readouterr().out
         assert f"MISMATCH           {toy.DIST}/toy/kernel.py: expected {toy.sha256(toy.NEW)}, found " in out

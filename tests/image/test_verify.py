@@ -13,7 +13,8 @@ import pytest
 from docker.models.containers import Container
 
 from harness.errors import SetupFailure
-from harness.image.identity import LOCK_LABEL, ExpectedImage, Verification, expected_image
+from harness.image.identity import ExpectedImage, Verification, expected_image
+from harness.image.names import LOCK
 from harness.image.verify import raise_for, verify_image, verify_running
 from harness.launch.docker import labels
 from harness.launch.docker.engine import Engine
@@ -67,7 +68,7 @@ class TestTheRightOne:
         found = verification.found
         assert (found.image_id, found.tag_image_id, found.restarts) == (built_toy.id, built_toy.id, 0)
         assert found.container_id == running_toy.id
-        assert found.labels[LOCK_LABEL] == toy.lock().sha256
+        assert found.labels[LOCK] == toy.lock().sha256
         assert found.engine_command == ("/usr/bin/python3",)
         assert found.probed is not None
         package = found.probed.packages["toy"]
@@ -118,7 +119,7 @@ class TestAnotherImage:
         self, engine: Engine, client: docker.DockerClient, base: str, built_toy: toy.Built
     ) -> None:
         del built_toy
-        with toy.image(client, base, toy.files(), {LOCK_LABEL: "0" * 64}) as other:
+        with toy.image(client, base, toy.files(), {LOCK: "0" * 64}) as other:
             verification = verify_image(engine, expected(other), command=toy.COMMAND)
         assert told(verification) == [
             f"label org.opencontainers.image.base.digest: expected {toy.BASE_DIGEST}, found nothing",

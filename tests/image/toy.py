@@ -14,7 +14,8 @@ from pathlib import Path
 import docker
 from docker.models.containers import Container
 
-from harness.image.identity import BASE_DIGEST_LABEL, LOCK_LABEL
+from harness.image.names import BASE_DIGEST as BASE_DIGEST_LABEL
+from harness.image.names import LOCK
 from harness.stack.record import LockedBase, LockedComponent, LockedFile, StackLock
 
 COMMAND = ("toy",)
@@ -111,7 +112,7 @@ def files(**changes: bytes) -> dict[str, bytes]:
 
 
 def labels(of: StackLock) -> dict[str, str]:
-    return {LOCK_LABEL: of.sha256, BASE_DIGEST_LABEL: of.base.digest}
+    return {LOCK: of.sha256, BASE_DIGEST_LABEL: of.base.digest}
 
 
 @dataclass(frozen=True)

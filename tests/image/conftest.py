@@ -1,7 +1,8 @@
-"""The toy's image and a container of it, for the tests that look at what runs."""
+"""What the tests of images stand on: one that is what a lock says, and a bench to make bases and build from locks."""
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +13,11 @@ from docker.models.containers import Container
 
 from harness.forge.checkpoint import forge
 from harness.forge.recipe import Recipe
-from tests.containers.bench import Bench
+from tests.containers.bench import Bench as Servers
 from tests.containers.registry import push
 from tests.image import toy
+from tests.image.bench import Images, install_buildkit
+from tests.stack.bench import Bench
 
 
 @pytest.fixture(scope="session")
@@ -40,14 +43,35 @@ def running_toy(client: docker.DockerClient, built_toy: toy.Built) -> Iterator[C
 
 
 @pytest.fixture
-def toy_servers(client: docker.DockerClient, built_toy: toy.Built, host: str, tmp_path: Path) -> Iterator[Bench]:
+def toy_servers(client: docker.DockerClient, built_toy: toy.Built, host: str, tmp_path: Path) -> Iterator[Servers]:
     """Starts servers from the toy's image, as the launcher does."""
-    bench = Bench(push(client, built_toy.id, f"{host}/qualify-test/toy", "pinned"), tmp_path)
-    yield bench
-    bench.close()
+    servers = Servers(push(client, built_toy.id, f"{host}/qualify-test/toy", "pinned"), tmp_path)
+    yield servers
+    servers.close()
 
 
 @pytest.fixture(scope="session")
 def toy_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model for the fake server."""
     return forge(tmp_path_factory.mktemp("forged") / "model", Recipe())
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A small vLLM with pull requests, and a folder for stacks and locks."""
+    monkeypatch.setenv("QUALIFY_LOCKS", str(tmp_path / "locks"))
+    return Bench(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def images(client: docker.DockerClient, base: str, host: str) -> Iterator[Images]:
+    """Makes base images and builds from locks."""
+    images = Images(client, base, host)
+    yield images
+    images.close()
+
+
+@pytest.fixture(scope="session")
+def buildkit_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """PATH on which `docker buildx` is the BuildKit inside the engine."""
+    return f"{install_buildkit(tmp_path_factory.mktemp('bin'))}{os.pathsep}{os.environ['PATH']}"
