@@ -1,4 +1,4 @@
-"""The image of the tests: Debian with Python, made once per machine, since no image can be fetched there."""
+"""The image of the tests: Debian with Python and a small C compiler, made once per machine: none can be fetched."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from docker.errors import ImageNotFound
 from filelock import FileLock
 
-REPOSITORY, TAG = "qualify-test/base", "bookworm-1"
+REPOSITORY, TAG = "qualify-test/base", "bookworm-2"
 """The tag names what is in it: change the one when the other changes."""
 SUITE = "bookworm"
 UNNEEDED = ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale")
@@ -47,7 +47,7 @@ def _make(client: docker.DockerClient) -> str:
     with tempfile.TemporaryDirectory(prefix="qualify-test-base-") as folder:
         root = Path(folder) / "root"
         done = subprocess.run(
-            ["debootstrap", "--variant=minbase", "--include=python3", SUITE, str(root)],
+            ["debootstrap", "--variant=minbase", "--include=python3,tcc", SUITE, str(root)],
             capture_output=True,
             text=True,
             check=False,

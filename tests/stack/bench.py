@@ -33,6 +33,7 @@ class Bench:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.reference = REFERENCE
         self.stacks = root / "stacks"
         self.stacks.mkdir()
         self.origin = Origin(root / "forge" / "vllm.git")
@@ -63,7 +64,7 @@ class Bench:
             "install": ["/opt/vllm", "/venv/site-packages"],
             **component,
         }
-        text = f'name = "{name}"\ndescription = "a stack for tests"\n{top}\n[base]\nreference = "{REFERENCE}"\n'
+        text = f'name = "{name}"\ndescription = "a stack for tests"\n{top}\n[base]\nreference = "{self.reference}"\n'
         text += "\n[[components]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in fields.items())
         return self.write(f"{text}heads = [{', '.join(heads)}]\n{extra}\n", name)
 

@@ -55,7 +55,9 @@ def check_after(changes: Sequence[Change]) -> None:
     faults = []
     for change, place in _each(changes):
         now = found(place)
-        if not same(now, change.after) and not (change.optional and now is None):
+        gone = change.after is None and now is not None and now.mode == FOLDER  # which took the file's place
+        left = change.optional and now is None
+        if not (same(now, change.after) or gone or left):
             faults.append(_fault(change, place, change.after, now))
     if faults:
         count = len(list(_each(changes)))
