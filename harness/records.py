@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from harness.config.model import Profile, Stack
+from harness.statistics import Past, Tested
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup, Word
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -64,6 +65,10 @@ class Plan(Record):
     launches: tuple[PlannedLaunch, ...]
     estimate_s: float
     primary_metrics: tuple[str, ...]
+    """`mtp1 decode steps 2048`: what decides, in every warm cell of the mode."""
+    looks: int = 1
+    """2 where an inconclusive session may be continued: each look then has a smaller error."""
+    history: tuple[Past, ...] = ()
 
     def stack(self, arm: Arm) -> Stack:
         """The stack of an arm."""
@@ -337,6 +342,10 @@ class Row(Record):
     reason: str
     sources: tuple[str, ...] = ()
     """Files of the bundle, with line or field, that the figures come from."""
+    tested: Tested | None = None
+    """The statistics behind the word; None where pairs of launches were not tested."""
+    cell_sha256: str | None = None
+    """Identity of the cell: only figures with the same one may be compared across sessions."""
 
 
 class Verdict(Record):

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import zip_longest
+from itertools import chain, zip_longest
 
 from harness.errors import BundleError, ConfigError
 from harness.evidence.bundle import Bundle
 from harness.evidence.manifest import manifest_text
 from harness.forge.arithmetic import Rule
 from harness.forge.truth import load_rule_file
+from harness.judge.paired import Judgement
 from harness.judge.proof import cache_proof
 from harness.judge.read import LaunchEvidence, WindowEvidence, read_launch
 from harness.records import ENGINE_STAGE, IMAGE_STAGE, Lock, Plan, Row, Run
 from harness.stack.reading import parse_lock
 from harness.stack.record import LOCK_FILE, StackLock
+from harness.statistics import Tested
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup, Word
 
 STAGES_OF_ENVIRONMENT = ("caches", ENGINE_STAGE, IMAGE_STAGE)
@@ -62,6 +64,7 @@ class Cell:
         candidate: str | None = None,
         unit: str = "",
         sources: tuple[str, ...] = (),
+        tested: Tested | None = None,
     ) -> Row:
         """A row of this cell."""
         return Row(
@@ -76,6 +79,7 @@ class Cell:
             word=word,
             reason=reason,
             sources=sources,
+            tested=tested,
         )
 
     def windows(
@@ -111,6 +115,14 @@ class Case:
     def manifest(self) -> str:
         """SHA-256 of every file of the evidence as it is now, in the format of SHA256SUMS."""
         return manifest_text(self.bundle.root)
+
+    @cached_property
+    def paired(self) -> Mapping[tuple[str, Warmup, Cache, str, int | None], Judgement]:
+        """What the pairs say about each metric, by mode, warm-up, planned cache, row and context."""
+        from harness.judge.family import judge_family  # noqa: PLC0415  # its metrics read cases
+        from harness.judge.rows import speed, startup  # noqa: PLC0415
+
+        return judge_family(self, lambda case, cell: chain(startup.metrics(case, cell), speed.metrics(case, cell)))
 
     @property
     def contexts(self) -> list[int]:

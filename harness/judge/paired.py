@@ -1,23 +1,23 @@
 """Is a paired metric worse by more than its margin? Three answers, and the third is "not shown".
 
-On d = log(candidate / control) per pair, signed so that more is better, with a 90 % t interval of
-the mean (one-sided 95 % on each side). Pooling of historical variance comes with the history.
+On d = log(candidate / control) per pair, signed so that better is plus, with a 90 % t interval of the mean
+(one-sided 95 % on each side), its noise pooled with the host's history where plan.json holds one. A
+regression must also hold after Holm's correction over the session's primary metrics (DESIGN 6).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from harness.statistics import Past, Tested
 from harness.words import Word
 
-ALPHA = 0.05
-"""One-sided error on each side of the 90 % interval."""
+if TYPE_CHECKING:
+    from harness.judge.stats.interval import Answer
 
-
-MOST_PAIRS = 200
-"""No host is asked for more."""
+ONE_PAIR = "one pair shows no spread, use --pairs 4 or more"
 
 
 @dataclass(frozen=True)
@@ -26,49 +26,230 @@ class Judgement:
 
     word: Word
     reason: str
+    tested: Tested | None = None
+    """None where nothing was tested."""
+
+
+@dataclass(frozen=True)
+class PairTest:
+    """Differences of a metric as they were found, before other metrics are taken into account."""
+
+    differences: tuple[float, ...]
+    margin_pct: float
+    mean: float
+    half: float
+    """Half of the interval."""
+    sd: float
+    df: float
+    past: Past | None
+    kept: bool
+    """History was used for the noise."""
+    error: float
+    """One-sided, per look."""
+    p_regressed: float
+    p_different: float
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of launches."""
+        return len(self.differences)
+
+
+def measure_pairs(
+    control: Sequence[float],
+    candidate: Sequence[float],
+    *,
+    margin_pct: float,
+    more_is_better: bool,
+    past: Past | None = None,
+    looks: int = 1,
+) -> PairTest:
+    """Test `control[i]` against `candidate[i]`; at least two pairs, all values positive."""
+    import numpy as np  # noqa: PLC0415  # with scipy half a second, only where there is something to test
+
+    from harness.judge.stats import interval  # noqa: PLC0415
+    from harness.judge.stats.ratios import log_ratios, margin  # noqa: PLC0415
+    from harness.judge.stats.spread import pool  # noqa: PLC0415
+
+    d = log_ratios(control, candidate, more_is_better=more_is_better)
+    n, mean, error = len(d), float(d.mean()), interval.alpha(looks)
+    own = np.std(d, ddof=1, keepdims=True)
+    spread = pool(own, n, None if past is None else np.array([past.sd]), past.df if past else 0.0)
+    sd, df = float(spread.sd[0]), float(spread.df[0])
+    return PairTest(
+        differences=tuple(float(x) for x in d),
+        margin_pct=margin_pct,
+        mean=mean,
+        half=float(interval.half_width(spread.sd, spread.df, n, error)[0]),
+        sd=sd,
+        df=df,
+        past=past,
+        kept=bool(spread.kept[0]),
+        error=error,
+        p_regressed=interval.p_below(mean, sd, df, n, -margin(margin_pct)),
+        p_different=interval.p_different(mean, sd, df, n),
+    )
+
+
+def conclude(found: PairTest, *, p_holm: float, claims: int = 1) -> Judgement:
+    """The word of a primary metric.
+
+    Args:
+        found: its pairs.
+        p_holm: `found.p_regressed`, adjusted over the session's primary metrics.
+        claims: how many of those there are.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    from harness.judge.stats import interval  # noqa: PLC0415
+    from harness.judge.stats.interval import Answer  # noqa: PLC0415
+    from harness.judge.stats.ratios import margin  # noqa: PLC0415
+
+    delta = margin(found.margin_pct)
+    answer = Answer(int(interval.answers(np.float64(found.mean), np.float64(found.half), delta)))  # type: ignore[arg-type]
+    alone = answer is Answer.REGRESSED and p_holm >= found.error
+    shown = _shown(found)
+    needed = None
+    if answer is Answer.INCONCLUSIVE or alone:
+        error = found.error / claims if alone else found.error
+        past_df = found.df - found.pairs + 1
+        needed = interval.pairs_needed(found.sd, past_df, abs(found.mean + delta), error)
+    p_flip = None if alone else _sign_flip(found, answer, delta)
+    tested = _tested(found, primary=True, p=found.p_regressed, p_adjusted=p_holm, p_sign_flip=p_flip, needed=needed)
+    resolve = f"{f'about {needed}' if needed else f'more than {interval.MOST_PAIRS}'} pairs would resolve it"
+    if alone:
+        seen = f"alone it would be a regression (p {_p(found.p_regressed)}), among {claims} metrics p is {_p(p_holm)}"
+        return Judgement(Word.INCONCLUSIVE, f"{shown}; {seen}; {resolve}", tested)
+    if answer is Answer.INCONCLUSIVE:
+        return Judgement(Word.INCONCLUSIVE, f"{shown}; {resolve}", tested)
+    shown += _flip_text(found, p_flip)
+    return {
+        Answer.REGRESSED: Judgement(Word.FAIL, f"regressed: {shown}", tested),
+        Answer.SLOWER: Judgement(Word.PASS, f"slightly slower: {shown}", tested),
+        Answer.PASS: Judgement(Word.PASS, shown, tested),
+        Answer.IMPROVED: Judgement(Word.IMPROVED, shown, tested),
+    }[answer]
+
+
+def explore(found: PairTest, *, p_adjusted: float) -> Judgement:
+    """The word of a secondary metric: a note at most, after Benjamini-Hochberg over all of them."""
+    from harness.judge.stats.families import FALSE_DISCOVERIES  # noqa: PLC0415
+
+    tested = _tested(found, primary=False, p=found.p_different, p_adjusted=p_adjusted)
+    if p_adjusted > FALSE_DISCOVERIES:
+        return Judgement(Word.NOT_TESTED, f"exploratory: no clear change: {_shown(found)}", tested)
+    side = "worse" if found.mean < 0 else "better"
+    return Judgement(Word.NOTE, f"exploratory: {side} (adjusted p {_p(p_adjusted)}): {_shown(found)}", tested)
 
 
 def judge_pairs(
-    control: Sequence[float], candidate: Sequence[float], *, margin_pct: float, more_is_better: bool
+    control: Sequence[float],
+    candidate: Sequence[float],
+    *,
+    margin_pct: float,
+    more_is_better: bool,
+    past: Past | None = None,
+    looks: int = 1,
 ) -> Judgement:
-    """Judge pairs of launches, `control[i]` against `candidate[i]`; all values positive.
-
-    One pair has no spread, so it shows a ratio and tests nothing.
-    """
-    differences = [math.log(b / a) * (1 if more_is_better else -1) for a, b in zip(control, candidate, strict=True)]
-    mean = sum(differences) / len(differences)
-    change = _percent(mean)
-    n = len(differences)
-    if n < 2:
-        return Judgement(Word.NOT_TESTED, f"{change} (better is +); one pair shows no spread, use --pairs 4 or more")
-
-    from scipy.stats import t  # noqa: PLC0415  # most of a second, only where there is something to test
-
-    spread = math.sqrt(sum((d - mean) ** 2 for d in differences) / (n - 1))
-    half = float(t.ppf(1 - ALPHA, n - 1)) * spread / math.sqrt(n)
-    delta = math.log1p(margin_pct / 100)
-    low, high = mean - half, mean + half
-    shown = (
-        f"{change}, 90 % interval {_percent(low)} to {_percent(high)} (better is +), margin {margin_pct:g} %, {n} pairs"
+    """Judge a metric that stands alone. One pair has no spread, so it shows a ratio and tests nothing."""
+    if len(control) < 2:
+        return one_pair(control[0], candidate[0], more_is_better=more_is_better)
+    found = measure_pairs(
+        control,
+        candidate,
+        margin_pct=margin_pct,
+        more_is_better=more_is_better,
+        past=past,
+        looks=looks,
     )
-    if high < -delta:
-        return Judgement(Word.FAIL, f"regressed: {shown}")
-    if low > delta:
-        return Judgement(Word.IMPROVED, shown)
-    if low > -delta:
-        return Judgement(Word.PASS, f"slightly slower: {shown}" if high < 0 else shown)
-    return Judgement(Word.INCONCLUSIVE, f"{shown}; {_pairs_needed(spread, abs(mean + delta))} pairs would resolve it")
+    return conclude(found, p_holm=found.p_regressed)
 
 
-def _pairs_needed(spread: float, distance: float) -> str:
-    """Smallest even number of pairs whose interval no longer reaches the margin, if mean and spread stay as seen."""
-    from scipy.stats import t  # noqa: PLC0415
-
-    for n in range(4, MOST_PAIRS + 1, 2):
-        if float(t.ppf(1 - ALPHA, n - 1)) * spread / math.sqrt(n) < distance:
-            return f"about {n}"
-    return f"more than {MOST_PAIRS}"
+def one_pair(control: float, candidate: float, *, more_is_better: bool) -> Judgement:
+    """The ratio of a single pair."""
+    change = (candidate / control if more_is_better else control / candidate) - 1
+    return Judgement(Word.NOT_TESTED, f"{_percent(change)} (better is +); {ONE_PAIR}")
 
 
-def _percent(log_ratio: float) -> str:
-    return f"{math.expm1(log_ratio):+.1%}".replace("%", " %")
+def _shown(found: PairTest) -> str:
+    tested = _tested(found, primary=True, p=0, p_adjusted=0)
+    low, high = (_percent(x / 100) for x in (tested.low_pct, tested.high_pct))
+    return (
+        f"{_percent(tested.change_pct / 100)}, {tested.confidence_pct:g} % interval {low} to {high} (better is +), "
+        f"margin {found.margin_pct:g} %, minimum detectable {tested.detectable_pct:.2g} %, "
+        f"{found.pairs} pairs{_history_text(found)}"
+    )
+
+
+def _history_text(found: PairTest) -> str:
+    if found.past is None:
+        return ""
+    if found.kept:
+        return f", noise pooled with {found.df - found.pairs + 1:g} degrees of freedom of history"
+    times = found.sd / found.past.sd if found.past.sd else float("inf")
+    return f", history dropped: the noise is {times:.2g} times what it was"
+
+
+def _sign_flip(found: PairTest, answer: Answer, delta: float) -> float | None:
+    """The exact p of what the answer claims: below -delta, above it, or above +delta."""
+    from harness.judge.stats.interval import Answer  # noqa: PLC0415
+    from harness.judge.stats.sign_flip import sign_flip_p  # noqa: PLC0415
+
+    if answer is Answer.INCONCLUSIVE:
+        return None
+    if answer is Answer.REGRESSED:
+        return sign_flip_p([d + delta for d in found.differences])
+    edge = delta if answer is Answer.IMPROVED else -delta
+    return sign_flip_p([edge - d for d in found.differences])
+
+
+def _flip_text(found: PairTest, p: float | None) -> str:
+    if p is None:
+        return ""
+    least = f", {found.pairs} pairs cannot give less" if p <= 2.0**-found.pairs else ", which does not agree"
+    return f"; sign-flip p {_p(p)}{least if p > found.error else ''}"
+
+
+def _tested(
+    found: PairTest,
+    *,
+    primary: bool,
+    p: float,
+    p_adjusted: float,
+    p_sign_flip: float | None = None,
+    needed: int | None = None,
+) -> Tested:
+    import math  # noqa: PLC0415
+
+    from harness.judge.stats.interval import detectable  # noqa: PLC0415
+
+    mean, half = found.mean, found.half
+    change, low, high, seen = (
+        100 * math.expm1(x)
+        for x in (mean, mean - half, mean + half, detectable(found.sd, found.df, found.pairs, found.error))
+    )
+    return Tested(
+        pairs=found.pairs,
+        primary=primary,
+        change_pct=change,
+        low_pct=low,
+        high_pct=high,
+        confidence_pct=round(100 * (1 - 2 * found.error), 6),
+        margin_pct=found.margin_pct,
+        sd=found.sd,
+        df=found.df,
+        history_df=found.df - found.pairs + 1 if found.kept else None,
+        detectable_pct=seen,
+        p=p,
+        p_adjusted=p_adjusted,
+        p_sign_flip=p_sign_flip,
+        pairs_needed=needed,
+    )
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.2g}"
+
+
+def _percent(share: float) -> str:
+    return f"{share:+.1%}".replace("%", " %")

@@ -39,10 +39,22 @@ def make_plan(session: str, profile: Profile, control: Stack, candidate: Stack, 
 
 
 def _primary_metrics(profile: Profile) -> tuple[str, ...]:
-    """Fixed here, before anything is measured: later choices cannot favour a result."""
-    metrics = [f"prefill {c.prompt_tokens}" for c in profile.course.contexts]
-    metrics += [f"decode {c.prompt_tokens}" for c in profile.course.contexts]
-    return (*metrics, "warm start")
+    """Rows that decide, fixed before anything is measured: later choices cannot favour a result."""
+    return tuple(
+        f"{mode} {metric}"
+        for mode in profile.plan.modes
+        if Cache.WARM in profile.plan.caches
+        for metric in (
+            *(f"prefill {c.prompt_tokens}" for c in profile.course.contexts),
+            *(f"{_decode(profile, mode)} {c.prompt_tokens}" for c in profile.course.contexts),
+            "start-up",
+        )
+    )
+
+
+def _decode(profile: Profile, mode: str) -> str:
+    """Under MTP tokens/s are engine speed times acceptance, so steps decide."""
+    return "decode steps" if profile.modes[mode].draft_tokens else "decode"
 
 
 def _numbered(profile: Profile) -> Iterator[PlannedLaunch]:

@@ -125,7 +125,11 @@ def test_the_plan_freezes_what_it_was_made_from() -> None:
 
 def test_primary_metrics_are_fixed_before_anything_is_measured() -> None:
     plan = make_plan("s", profile(), CONTROL, CANDIDATE)
-    assert plan.primary_metrics == ("prefill 48", "prefill 96", "decode 48", "decode 96", "warm start")
+    mtp1 = ["prefill 48", "prefill 96", "decode steps 48", "decode steps 96", "start-up"]
+    assert plan.primary_metrics == tuple(f"mtp1 {metric}" for metric in mtp1)
+    without = make_plan("s", profile(modes=["mtp0"]), CONTROL, CANDIDATE).primary_metrics
+    assert without == ("mtp0 prefill 48", "mtp0 prefill 96", "mtp0 decode 48", "mtp0 decode 96", "mtp0 start-up")
+    assert make_plan("s", profile(caches=["cold"]), CONTROL, CANDIDATE).primary_metrics == (), "judged warm only"
 
 
 # --- for every plan ----------------------------------------------------------------------------------

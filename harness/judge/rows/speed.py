@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from harness.judge.case import Case, Cell, absent, both, shown
-from harness.judge.paired import judge_pairs
+from harness.judge.family import Figure, Metric
+from harness.judge.paired import Judgement
 from harness.judge.rates import Decode, decode_pass, first_token_s, median, prefill_rate, tokens_per_step
 from harness.judge.read import LaunchEvidence
 from harness.records import Row
 from harness.words import Cache, Step, Word
 
 COLD = "cold-cache cells are judged on start-up, KV tokens and JIT only"
-Figure = Callable[[LaunchEvidence], float | None]
+FIRST_PROMPT, PREFILL, DECODE, STEPS, PER_STEP = "first prompt", "prefill", "decode", "decode steps", "tokens per step"
+"""Names of rows."""
 
 
 def prefill(launch: LaunchEvidence, context: int) -> float | None:
@@ -36,73 +38,98 @@ def decode(launch: LaunchEvidence, context: int, figure: Callable[[Decode], floa
     return median([None if p is None else figure(p) for p in passes])
 
 
+def tokens_per_s(launch: LaunchEvidence, context: int) -> float | None:
+    """Median decode rate, tokens/s."""
+    return decode(launch, context, lambda d: d.tokens_per_s)
+
+
+def steps_per_s(launch: LaunchEvidence, context: int) -> float | None:
+    """Median rate of verify steps: the engine's speed with drafter luck taken out."""
+    return decode(launch, context, lambda d: d.steps_per_s)
+
+
+def delivered_per_step(launch: LaunchEvidence, context: int) -> float | None:
+    """Median of delivered tokens per verify step."""
+    return median([tokens_per_step(w) for w in launch.windows_of(Step.DECODE, context)])
+
+
+def metrics(case: Case, cell: Cell) -> Iterator[Metric]:
+    """What pairs of launches of a warm cell are compared by; cold cells are judged on start-up, KV and JIT only."""
+    if cell.cache is Cache.COLD:
+        return
+    gates, speculates = case.plan.profile.gates, bool(case.draft_tokens(cell.mode))
+    for context in case.contexts:
+        first, rate = partial(first_prompt_s, context=context), partial(prefill, context=context)
+        yield Metric(FIRST_PROMPT, context, first, gates.startup_pct, more_is_better=False, gated=False)
+        yield Metric(PREFILL, context, rate, gates.throughput_pct, more_is_better=True)
+        tokens, steps = partial(tokens_per_s, context=context), partial(steps_per_s, context=context)
+        yield Metric(DECODE, context, tokens, gates.throughput_pct, more_is_better=True, gated=not speculates)
+        if speculates:
+            yield Metric(STEPS, context, steps, gates.steps_pct, more_is_better=True)
+            per_step = partial(delivered_per_step, context=context)
+            yield Metric(PER_STEP, context, per_step, gates.steps_pct, more_is_better=True, gated=False)
+
+
 def rows(case: Case) -> Iterator[Row]:
     """Prefill, then decode, per context and cell."""
-    gates = case.plan.profile.gates
     for context in case.contexts:
         for cell in case.cells:
-            yield _row(cell, "first prompt", context, "s", partial(first_prompt_s, context=context))
-            rate = partial(prefill, context=context)
-            yield _row(cell, "prefill", context, "tok/s", rate, margin_pct=gates.throughput_pct)
+            yield _row(case, cell, (FIRST_PROMPT, context), "s", partial(first_prompt_s, context=context))
+            yield _row(case, cell, (PREFILL, context), "tok/s", partial(prefill, context=context))
     for context in case.contexts:
         for cell in case.cells:
-            yield from _decode(cell, context, case.draft_tokens(cell.mode), gates.throughput_pct, gates.steps_pct)
+            yield from _decode(case, cell, context)
 
 
-def _decode(cell: Cell, context: int, draft_tokens: int, tokens_pct: float, steps_pct: float) -> Iterator[Row]:
-    def of(figure: Callable[[Decode], float]) -> Figure:
-        return lambda launch: decode(launch, context, figure)
-
-    def per_step(launch: LaunchEvidence) -> float | None:
-        return median([tokens_per_step(w) for w in launch.windows_of(Step.DECODE, context)])
-
-    tokens, steps = of(lambda d: d.tokens_per_s), of(lambda d: d.steps_per_s)
-    if not draft_tokens:
-        yield _row(cell, "decode", context, "tok/s", tokens, margin_pct=tokens_pct)
+def _decode(case: Case, cell: Cell, context: int) -> Iterator[Row]:
+    tokens, steps = partial(tokens_per_s, context=context), partial(steps_per_s, context=context)
+    if not case.draft_tokens(cell.mode):
+        yield _row(case, cell, (DECODE, context), "tok/s", tokens)
         return
-    yield _row(cell, "decode steps", context, "steps/s", steps, margin_pct=steps_pct)
-    yield _row(cell, "decode", context, "tok/s", tokens, note=_decomposition(cell, steps, per_step))
-    yield _row(cell, "tokens per step", context, "tok/step", per_step)
+    yield _row(case, cell, (STEPS, context), "steps/s", steps)
+    per_step = partial(delivered_per_step, context=context)
+    yield _row(case, cell, (DECODE, context), "tok/s", tokens, note=_decomposition(case, cell, context))
+    yield _row(case, cell, (PER_STEP, context), "tok/step", per_step)
 
 
-def _decomposition(cell: Cell, steps: Figure, per_step: Figure) -> str:
-    """tok/s = steps/s x tokens/step: says which of the two a difference in tok/s comes from."""
-    parts = []
-    for name, figure in (("steps/s", steps), ("tokens/step", per_step)):
-        control, candidate = both(*cell.values(figure))
-        parts.append(f"{name} {sum(candidate) / sum(control) - 1:+.1%}" if control else f"{name} unknown")
-    return f"not judged under MTP, where it is engine speed times acceptance: {', '.join(parts)}"
-
-
-def _row(
-    cell: Cell,
-    name: str,
-    context: int,
-    unit: str,
-    figure: Figure,
-    *,
-    margin_pct: float | None = None,
-    note: str = "",
-) -> Row:
+def _row(case: Case, cell: Cell, what: tuple[str, int], unit: str, figure: Figure, *, note: str = "") -> Row:
+    name, context = what
     control, candidate = cell.values(figure)
-    pairs = both(control, candidate)
-    if not pairs[0]:
-        word, reason = Word.NOT_TESTED, "; ".join(filter(None, (absent(control, candidate), note)))
-    elif margin_pct is None:
-        word, reason = Word.NOT_TESTED, note or "shown, not judged"
-    elif cell.cache is Cache.COLD:
-        word, reason = Word.NOT_TESTED, COLD
-    else:
-        judged = judge_pairs(*pairs, margin_pct=margin_pct, more_is_better=True)
-        word, reason = judged.word, judged.reason
+    judged = case.paired.get((cell.mode, cell.warmup, cell.cache, name, context))
+    if not both(control, candidate)[0]:
+        judged = Judgement(Word.NOT_TESTED, "; ".join(filter(None, (absent(control, candidate), note))))
+    elif note:
+        judged = Judgement(Word.NOT_TESTED, note, judged.tested if judged else None)
+    elif judged is None:
+        judged = Judgement(Word.NOT_TESTED, COLD)
     form = "{:.3f}" if unit in ("s", "tok/step") else "{:,.1f}"
     return cell.row(
         name,
-        word,
-        reason,
+        judged.word,
+        judged.reason,
         context_tokens=context,
         control=shown(control, form),
         candidate=shown(candidate, form),
         unit=unit,
         sources=tuple(f"launches/{x.folder.id}/requests.jsonl" for _, side in cell.arms() for x in side),
+        tested=judged.tested,
     )
+
+
+def _decomposition(case: Case, cell: Cell, context: int) -> str:
+    """log(tok/s) = log(steps/s) + log(tokens/step): says which of the two a difference comes from."""
+    figures: tuple[tuple[str, str, Figure], ...] = (
+        ("steps/s", STEPS, partial(steps_per_s, context=context)),
+        ("tokens/step", PER_STEP, partial(delivered_per_step, context=context)),
+    )
+    parts = ", ".join(f"{name} {_change(case, cell, (row, context), figure)}" for name, row, figure in figures)
+    return f"not judged under MTP, where it is engine speed times acceptance: {parts}"
+
+
+def _change(case: Case, cell: Cell, what: tuple[str, int], figure: Figure) -> str:
+    """`-3.1% (-3.9% to -2.2%)` where pairs were tested, the bare ratio of one pair."""
+    judged = case.paired.get((cell.mode, cell.warmup, cell.cache, *what))
+    if judged and (t := judged.tested):
+        return f"{t.change_pct:+.1f}% ({t.low_pct:+.1f}% to {t.high_pct:+.1f}%)"
+    control, candidate = both(*cell.values(figure))
+    return f"{sum(candidate) / sum(control) - 1:+.1%}" if control else "unknown"

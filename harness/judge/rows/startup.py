@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.judge.case import Case, Cell, absent, both, shown
-from harness.judge.paired import judge_pairs
+from harness.judge.family import Metric
+from harness.judge.paired import Judgement
 from harness.judge.read import LaunchEvidence
 from harness.observe.phases import PROCESS, Phase, phases
 from harness.records import Row
 from harness.words import Cache, Word
+
+START = "start-up"
 
 
 def start_s(launch: LaunchEvidence) -> float | None:
@@ -29,25 +32,29 @@ def rows(case: Case) -> Iterator[Row]:
     for cache in (Cache.COLD, Cache.WARM):
         for cell in case.cells:
             if cell.cache is cache:
-                yield _row(cell, case.plan.profile.gates.startup_pct)
+                yield _row(case, cell)
 
 
-def _row(cell: Cell, margin_pct: float) -> Row:
+def metrics(case: Case, cell: Cell) -> Iterator[Metric]:
+    """The start, where both arms found the same caches."""
+    if cell.same_cache_state:
+        yield Metric(START, None, start_s, case.plan.profile.gates.startup_pct, more_is_better=False)
+
+
+def _row(case: Case, cell: Cell) -> Row:
     control, candidate = cell.values(start_s)
-    pairs = both(control, candidate)
-    if not pairs[0]:
-        word, reason = Word.NOT_TESTED, absent(control, candidate)
-    elif not cell.same_cache_state:
-        word, reason = Word.NOT_TESTED, "the arms started from different cache states"
-    else:
-        judged = judge_pairs(*pairs, margin_pct=margin_pct, more_is_better=False)
-        word, reason = judged.word, judged.reason
+    judged = case.paired.get((cell.mode, cell.warmup, cell.cache, START, None))
+    if not both(control, candidate)[0]:
+        judged = Judgement(Word.NOT_TESTED, absent(control, candidate))
+    elif judged is None:
+        judged = Judgement(Word.NOT_TESTED, "the arms started from different cache states")
     return cell.row(
-        "start-up",
-        word,
-        reason,
+        START,
+        judged.word,
+        judged.reason,
         control=shown(control),
         candidate=shown(candidate),
         unit="s",
         sources=tuple(f"launches/{x.folder.id}/timeline.jsonl" for _, side in cell.arms() for x in side),
+        tested=judged.tested,
     )

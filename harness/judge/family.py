@@ -1,0 +1,93 @@
+"""Every paired metric of a session, judged together: what is primary was fixed in plan.json."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from harness.judge.case import Case, Cell, both
+from harness.judge.paired import Judgement, PairTest, conclude, explore, measure_pairs, one_pair
+from harness.judge.read import LaunchEvidence
+from harness.records import Plan
+from harness.statistics import Past
+from harness.words import Cache, Warmup
+
+Figure = Callable[[LaunchEvidence], float | None]
+Key = tuple[str, Warmup, Cache, str, int | None]
+"""Mode, warm-up, cache state as planned, name of the row, context in tokens."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure of a launch that pairs of launches are compared by."""
+
+    name: str
+    """Of its row."""
+    context_tokens: int | None
+    figure: Figure
+    margin_pct: float
+    more_is_better: bool
+    gated: bool = True
+    """May be primary. False for what is looked at, and never decides."""
+
+    def key(self, cell: Cell) -> Key:
+        """The metric in a cell."""
+        return cell.mode, cell.warmup, cell.cache, self.name, self.context_tokens
+
+
+def primary_name(mode: str, name: str, context_tokens: int | None) -> str:
+    """How plan.json names a primary metric: `mtp1 decode steps 2048`; in every warm cell of its mode."""
+    return " ".join(str(part) for part in (mode, name, context_tokens) if part is not None)
+
+
+def is_primary(plan: Plan, cell: Cell, metric: Metric) -> bool:
+    """True where plan.json names the metric. Older plans named none by its row: there every gate is one."""
+    named = any(name.partition(" ")[0] in plan.profile.modes for name in plan.primary_metrics)
+    if not (metric.gated and named):
+        return metric.gated
+    name = primary_name(cell.mode, metric.name, metric.context_tokens)
+    return cell.cache is Cache.WARM and name in plan.primary_metrics
+
+
+def judge_family(case: Case, metrics: Callable[[Case, Cell], Iterator[Metric]]) -> Mapping[Key, Judgement]:
+    """The judgement of every metric that has a pair: Holm over the primary, Benjamini-Hochberg over the rest."""
+    found: dict[Key, Judgement] = {}
+    primary: dict[Key, PairTest] = {}
+    secondary: dict[Key, PairTest] = {}
+    for cell in case.cells:
+        for metric in metrics(case, cell):
+            control, candidate = both(*cell.values(metric.figure))
+            if len(control) == 1:
+                found[metric.key(cell)] = one_pair(control[0], candidate[0], more_is_better=metric.more_is_better)
+            elif control:
+                family = primary if is_primary(case.plan, cell, metric) else secondary
+                family[metric.key(cell)] = measure_pairs(
+                    control,
+                    candidate,
+                    margin_pct=metric.margin_pct,
+                    more_is_better=metric.more_is_better,
+                    past=_past(case.plan, metric.key(cell)),
+                    looks=case.plan.looks,
+                )
+    return found | dict(_primary(primary)) | dict(_secondary(secondary))
+
+
+def _primary(tests: Mapping[Key, PairTest]) -> Iterator[tuple[Key, Judgement]]:
+    if tests:
+        from harness.judge.stats.families import holm  # noqa: PLC0415
+
+        for (key, test), p in zip(tests.items(), holm([t.p_regressed for t in tests.values()]), strict=True):
+            yield key, conclude(test, p_holm=p, claims=len(tests))
+
+
+def _secondary(tests: Mapping[Key, PairTest]) -> Iterator[tuple[Key, Judgement]]:
+    if tests:
+        from harness.judge.stats.families import benjamini_hochberg  # noqa: PLC0415
+
+        adjusted = benjamini_hochberg([t.p_different for t in tests.values()])
+        for (key, test), p in zip(tests.items(), adjusted, strict=True):
+            yield key, explore(test, p_adjusted=p)
+
+
+def _past(plan: Plan, key: Key) -> Past | None:
+    return next((x for x in plan.history if (x.mode, x.warmup, x.cache, x.name, x.context_tokens) == key), None)
