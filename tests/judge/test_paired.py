@@ -85,10 +85,9 @@ def test_an_interval_computed_by_hand() -> None:
     half = 2.3534 * math.sqrt(sum(squares) / 3) / 2
     assert [math.expm1(mean - half), math.expm1(mean + half)] == pytest.approx([-0.0200, 0.0099], abs=5e-4)
     judged = judge_pairs(HUNDRED, [98.0, 100.0, 99.0, 101.0], margin_pct=3, more_is_better=True)
-    assert (
-        judged.reason
-        == "-0.5 %, 90 % interval -2.0 % to +1.0 % (better is +), margin 3 %, minimum detectable 2.2 %, 4 pairs; sign-flip p 0.062, 4 pairs cannot give less"
-    )
+    assert judged.reason == (
+        "-0.5 %, 90 % interval -2.0 % to +1.0 % (better is +), margin 3 %, "
+        "minimum detectable 2.2 %, 4 pairs; sign-flip p 0.062, 4 pairs cannot give less"
     )
 
 

@@ -38,7 +38,8 @@ def alpha(looks: int) -> float:
 
 def half_width(sd: Floats, df: Floats, pairs: int, error: float) -> Floats:
     """Half of the interval of the mean that leaves `error` on each side."""
-    found: Floats = special.stdtrit(df, 1 - error) * sd / math.sqrt(pairs)
+    few, place = np.unique(df, return_inverse=True)  # of many sessions: pooled ones and others, no more
+    found: Floats = special.stdtrit(few, 1 - error)[place].reshape(np.shape(df)) * sd / math.sqrt(pairs)
     return found
 
 

@@ -1,0 +1,1 @@
+"""Simulations and measurements that docs/ shows; no part of the installed program."""
