@@ -71,6 +71,22 @@ def tokens_per_step(window: WindowEvidence) -> float | None:
     return sum(window.requests[0].event_tokens[1:]) / steps if steps else None
 
 
+def counts_by_prompt(windows: Sequence[WindowEvidence]) -> dict[str, tuple[int, int]]:
+    """(tokens after the first, verify steps) by the prompt's hash; {} where the steps of a request are unknown.
+
+    The server counts steps per window. Where a window holds several requests, one event per step tells them
+    apart: usable only when all events together are as many as the server's steps.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    for window in windows:
+        if window.fault is not None or window.counted("drafts") != sum(len(r.event_ns) - 1 for r in window.requests):
+            return {}
+        for request in window.requests:
+            tokens, steps = found.get(request.prompt_sha256, (0, 0))
+            found[request.prompt_sha256] = tokens + sum(request.event_tokens[1:]), steps + len(request.event_ns) - 1
+    return found
+
+
 def decode_pass(window: WindowEvidence) -> Decode | None:
     """Figures of a decode window with one request; None where it has a fault, a stall, or several requests."""
     steps, per_step = decode_steps(window), tokens_per_step(window)

@@ -9,6 +9,7 @@ from harness.evidence.bundle import Bundle
 from harness.judge.case import Case, read_case
 from harness.judge.rows import (
     acceptance,
+    claims,
     health,
     identity,
     images,
@@ -28,6 +29,7 @@ SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     jit.rows,
     kv.rows,
     memory.rows,
+    claims.rows,
     acceptance.rows,
     identity.rows,
     startup.rows,

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from harness.client.prompts import PromptKey, prompt_ids, prompt_sha256
 from harness.forge.arithmetic import Rule
 from harness.judge.case import Case, Cell
+from harness.judge.rates import counts_by_prompt
 from harness.judge.read import LaunchEvidence, WindowEvidence
 from harness.records import RequestRecord, Row
 from harness.words import Arm, Step, Word
+
+if TYPE_CHECKING:
+    from harness.judge.stats.bootstrap import Acceptance
 
 MEASURED = (Step.FIRST_PROMPT, Step.PREFILL, Step.DECODE, Step.IDENTITY)
 
@@ -19,16 +25,15 @@ def rows(case: Case) -> Iterator[Row]:
     for cell in case.cells:
         if case.draft_tokens(cell.mode):
             for context in case.contexts:
-                yield _acceptance(cell, "decode", context, *cell.windows(Step.DECODE, context))
-            yield _acceptance(cell, "identity prompts", None, *cell.windows(Step.IDENTITY))
+                yield _acceptance(cell, "decode", Step.DECODE, context)
+            yield _acceptance(cell, "identity prompts", Step.IDENTITY, None)
     for cell in case.cells:
         if case.rules:
             yield _known_answers(case, cell)
 
 
-def _acceptance(
-    cell: Cell, what: str, context: int | None, control: Sequence[WindowEvidence], candidate: Sequence[WindowEvidence]
-) -> Row:
+def _acceptance(cell: Cell, what: str, step: Step, context: int | None) -> Row:
+    control, candidate = cell.windows(step, context)
     sums = [_sum(control), _sum(candidate)]
     texts = [None if s is None else f"{s[0]:,}/{s[1]:,} = {s[0] / s[1]:.4f} (MAL {1 + s[0] / s[1]:.3f})" for s in sums]
     sources = tuple(
@@ -39,22 +44,60 @@ def _acceptance(
         if w in control or w in candidate
     )
     name = f"accepted / drafted, {what}"
-    word, reason = _judged(*sums)
+    tested = _by_prompt(control, candidate)
+    word, reason = _judged(sums[0], sums[1], tested, same=_same_outputs(cell, step, context))
     return cell.row(
         name, word, reason, context_tokens=context, control=texts[0], candidate=texts[1], unit="tokens", sources=sources
     )
 
 
-def _judged(control: tuple[int, int] | None, candidate: tuple[int, int] | None) -> tuple[Word, str]:
+def _judged(
+    control: tuple[int, int] | None, candidate: tuple[int, int] | None, tested: Acceptance | None, *, same: bool
+) -> tuple[Word, str]:
+    """A loss of acceptance is the drafter's, and never the engine's speed; with equal outputs it has a name."""
     if control is None or candidate is None:
         return Word.NOT_TESTED, "an arm has no drafts to count: the step did not run, or a window is void"
     rates = [accepted / drafts for accepted, drafts in (control, candidate)]
     if control == candidate:
         return Word.PASS, "counts are equal"
     change = f"acceptance {rates[1] - rates[0]:+.4f}, tokens per step {(1 + rates[1]) / (1 + rates[0]) - 1:+.2%}"
-    if rates[1] < rates[0]:
-        return Word.WARN, f"the drafts are worse, not the engine's speed: {change}"
-    return Word.NOTE, f"the drafts differ: {change}"
+    drift = "; outputs are identical, so this is drafter drift" if same else ""
+    if tested is None:
+        few = f"{change} (too few prompts for a test){drift}"
+        if rates[1] < rates[0]:
+            return Word.WARN, f"the drafts are worse, not the engine's speed: {few}"
+        return Word.NOTE, f"the drafts differ: {few}"
+    low, high = math.expm1(tested.low), math.expm1(tested.high)
+    shown = f"{change}; 90 % interval {low:+.2%} to {high:+.2%}, {tested.prompts} prompts resampled{drift}"
+    if tested.high < 0:
+        return Word.WARN, f"the drafts are worse, not the engine's speed: {shown}"
+    if tested.low > 0:
+        return Word.NOTE, f"the drafts are better: {shown}"
+    return Word.NOTE, f"the drafts differ, and not clearly for the worse: {shown}"
+
+
+def _by_prompt(control: Sequence[WindowEvidence], candidate: Sequence[WindowEvidence]) -> Acceptance | None:
+    """Tokens per step over the same prompts; None where there are too few, or no request's steps are known."""
+    ours, theirs = counts_by_prompt(control), counts_by_prompt(candidate)
+    if not ours or not theirs or ours == theirs:
+        return None
+    from harness.judge.stats.bootstrap import acceptance  # noqa: PLC0415  # scipy, only where counts differ
+
+    return acceptance(ours, theirs)
+
+
+def _same_outputs(cell: Cell, step: Step, context: int | None) -> bool:
+    """Every prompt of the step has one output, the same in both arms and in every launch."""
+    found: list[dict[str, set[str]]] = []
+    for _, side in cell.arms():
+        hashes: dict[str, set[str]] = {}
+        for launch in side:
+            for request in (r for w in launch.windows_of(step, context) for r in w.requests):
+                output = launch.outputs.get(request.request)
+                hashes.setdefault(request.prompt_sha256, set()).add(output.sha256 if output else "")
+        found.append(hashes)
+    known = all(len(x) == 1 and "" not in x for hashes in found for x in hashes.values())
+    return known and bool(found[0]) and found[0] == found[1]
 
 
 def _sum(windows: Sequence[WindowEvidence]) -> tuple[int, int] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from harness.config.claims import KvTokensMinChange
 from harness.judge.case import Case, Cell
 from harness.judge.read import LaunchEvidence
 from harness.observe.prometheus import kv_cache_tokens
@@ -28,34 +29,62 @@ def from_log(launch: LaunchEvidence) -> int | None:
 
 def rows(case: Case) -> Iterator[Row]:
     """One row per cell; only equal cache states and equal limits are compared."""
+    declared = next((c for c in case.plan.candidate.claims if isinstance(c, KvTokensMinChange)), None)
     for cell in case.cells:
-        yield _row(cell, case.plan.profile.gates.kv_tokens_pct)
+        yield _row(cell, case.plan.profile.gates.kv_tokens_pct, declared)
 
 
-def _row(cell: Cell, margin_pct: float) -> Row:
+def compared(cell: Cell) -> list[tuple[int, int]] | str:
+    """Both arms' figures of every pair that may be compared, or why there is none."""
+    pairs = [p for a, b in zip(cell.control, cell.candidate, strict=True) if (p := _pair(a, b))]
+    if not pairs:
+        apart = all(any(_shown(x) is not None for x in side) for _, side in cell.arms())
+        return "the arms show no KV-cache size in the same place" if apart else "an arm shows no KV-cache size"
+    if not cell.same_cache_state:
+        return "the arms started from different cache states, which changes what memory is left"
+    limits = {_max_model_len(x) for _, side in cell.arms() for x in side if x.record}
+    if len(limits) > 1:
+        return "the arms serve different --max-model-len, which changes what the figure means"
+    return pairs
+
+
+def within(claim: KvTokensMinChange, control: int, candidate: int) -> bool:
+    """The change of a pair is at least what the claim's bound allows."""
+    if claim.change_tokens is not None:
+        return candidate - control >= claim.change_tokens
+    assert claim.change_pct is not None
+    return (candidate - control) / control * 100 >= claim.change_pct
+
+
+def bound_text(claim: KvTokensMinChange) -> str:
+    """The declared bound: `-12,000 tokens` or `-1.5 %`."""
+    return f"{claim.change_pct:+g} %" if claim.change_tokens is None else f"{claim.change_tokens:+,} tokens"
+
+
+def sources(cell: Cell) -> tuple[str, ...]:
+    """Where the figures of a cell stand."""
+    return tuple(s for _, side in cell.arms() for x in side for s in _sources(x))
+
+
+def _row(cell: Cell, margin_pct: float, declared: KvTokensMinChange | None) -> Row:
     figures = [[_shown(x) for x in side] for _, side in cell.arms()]
     texts = [" / ".join(dict.fromkeys("-" if v is None else f"{v:,}" for v in side)) for side in figures]
-    sources = tuple(s for _, side in cell.arms() for x in side for s in _sources(x))
 
     def row(word: Word, reason: str) -> Row:
-        return cell.row(NAME, word, reason, control=texts[0], candidate=texts[1], unit="tokens", sources=sources)
+        return cell.row(NAME, word, reason, control=texts[0], candidate=texts[1], unit="tokens", sources=sources(cell))
 
     if fault := next((f for _, side in cell.arms() for x in side if (f := _disagreement(x))), None):
         return row(Word.VOID, fault)
-    pairs = [p for a, b in zip(cell.control, cell.candidate, strict=True) if (p := _pair(a, b))]
-    if not pairs:
-        apart = all(any(v is not None for v in side) for side in figures)
-        where = "the arms show no KV-cache size in the same place" if apart else "an arm shows no KV-cache size"
-        return row(Word.NOT_TESTED, where)
-    if not cell.same_cache_state:
-        return row(Word.NOT_TESTED, "the arms started from different cache states, which changes what memory is left")
-    limits = {_max_model_len(x) for _, side in cell.arms() for x in side if x.record}
-    if len(limits) > 1:
-        return row(Word.NOT_TESTED, "the arms serve different --max-model-len, which changes what the figure means")
+    pairs = compared(cell)
+    if isinstance(pairs, str):
+        return row(Word.NOT_TESTED, pairs)
     worst, tokens = min(((b - a) / a * 100, b - a) for a, b in pairs)
     equal = all(a == b for a, b in pairs)
     difference = "equal" if equal else f"candidate {tokens:+,} tokens ({worst:+.3f} %)"
     if worst < -margin_pct:
+        if declared is not None and all(within(declared, a, b) for a, b in pairs):
+            beyond = f"beyond the margin of {margin_pct:g} %, and inside the declared cost of {bound_text(declared)}"
+            return row(Word.NOTE, f"{difference}: {beyond}")
         return row(Word.FAIL, f"{difference}: beyond the margin of {margin_pct:g} %")
     if worst < 0:
         return row(Word.NOTE, f"{difference}: within the margin of {margin_pct:g} %")
