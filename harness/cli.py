@@ -70,6 +70,12 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("bundle", nargs="?", help="folder of a session; the newest one without it")
         command.set_defaults(command=function)
 
+    compare = commands.add_parser("compare", help="two sessions of one host and profile: what moved between them")
+    for name in ("A", "B"):
+        compare.add_argument(name.lower(), metavar=name, help="folder of a session")
+    compare.add_argument("--across-hosts", action="store_true", help="show it though the hosts differ, and mark it so")
+    compare.set_defaults(command=_compare)
+
     clean = commands.add_parser("clean", help="end what a killed harness left running; --models, --caches for files")
     clean.add_argument("--models", action="store_true", help="also remove forged models")
     clean.add_argument("--caches", action="store_true", help="also remove compile caches of sessions that are over")
@@ -215,6 +221,16 @@ def _judge(arguments: argparse.Namespace) -> int:
     verdict, lines = judge_and_report(bundle_at(arguments.bundle))
     print("\n".join(lines))
     return verdict.exit_code
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    from harness.judge.case import read_case  # noqa: PLC0415
+    from harness.judge.compare import compare_lines  # noqa: PLC0415
+    from harness.workflow import bundle_at  # noqa: PLC0415
+
+    one, other = (read_case(bundle_at(place)) for place in (arguments.a, arguments.b))
+    print("\n".join(compare_lines(one, other, across_hosts=arguments.across_hosts)))
+    return 0
 
 
 def _report(arguments: argparse.Namespace) -> int:

@@ -17,6 +17,9 @@ from harness.words import Arm, Cache, LaunchStatus, Step, Warmup, Word
 SCHEMA_VERSION: Literal[1] = 1
 """Bumped when a field changes meaning or goes; the reader refuses newer bundles."""
 
+MEASUREMENT_VERSION = 1
+"""Bumped when a figure is measured otherwise, so that it is not compared with older ones."""
+
 ENGINE_STAGE = "engine"
 """Stage of a launch that failed because what runs containers did: that tells nothing about an arm."""
 IMAGE_STAGE = "image"
@@ -43,6 +46,8 @@ class PlannedLaunch(Record):
     cache: Cache
     pair: int
     """Number of the pair within the cell, from 0; -1 for a burn-in launch."""
+    look: int = 1
+    """2 for a launch that is run only where the mode is inconclusive without it."""
     warm_from: str | None = None
     """The cold launch whose caches a warm one starts with a copy of."""
 
@@ -69,6 +74,8 @@ class Plan(Record):
     looks: int = 1
     """2 where an inconclusive session may be continued: each look then has a smaller error."""
     history: tuple[Past, ...] = ()
+    measurement: int = 1
+    """MEASUREMENT_VERSION of the harness that measured."""
 
     def stack(self, arm: Arm) -> Stack:
         """The stack of an arm."""

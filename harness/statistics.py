@@ -54,3 +54,13 @@ class Tested(Strict):
     """Exact one-sided p of the answer given, by flipping signs; None where the answer is none."""
     pairs_needed: int | None = None
     """Pairs that would resolve an inconclusive one, if mean and spread stay; None above 200."""
+
+
+class Look(Strict):
+    """What a mode's first look came to (looks/MODE.json), written before any launch of the second."""
+
+    mode: str
+    goes_on: bool
+    """The launches of the second look are run."""
+    inconclusive: tuple[str, ...]
+    """Primary metrics whose interval, alone, reaches over the margin."""

@@ -168,8 +168,14 @@ class PlanConfig(Strict):
     warmups: tuple[Warmup, ...] = Field((Warmup.ENGINE, Warmup.PRIMED), min_length=1)
     caches: tuple[Cache, ...] = Field((Cache.COLD, Cache.WARM), min_length=1)
     pairs: Positive = Field(1, description="pairs of launches per warm cell; 1 or even")
+    escalate_by: Literal[0, 2] = Field(0, description="pairs more, once, where a mode is inconclusive")
     burn_in: int = Field(0, ge=0, description="recorded launches per lane before the first measured pair")
     seed: int = Field(0, ge=0)
+
+    @property
+    def reserve(self) -> int:
+        """Pairs of the second look; one pair tests nothing, so it cannot be inconclusive."""
+        return self.escalate_by if self.pairs > 1 else 0
 
     @model_validator(mode="after")
     def _balanced(self) -> PlanConfig:

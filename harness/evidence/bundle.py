@@ -12,10 +12,10 @@ from pydantic import BaseModel, ValidationError
 
 from harness.config.model import FROZEN
 from harness.errors import BundleError
-from harness.records import SCHEMA_VERSION, LaunchRecord, Lock, Plan, Record, Run, Verdict
+from harness.records import SCHEMA_VERSION, LaunchRecord, Lock, Plan, Run, Verdict
 from harness.words import Arm
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=BaseModel)
 
 
 class Bundle:
@@ -59,6 +59,10 @@ class Bundle:
     def truth_file(self, arm: Arm) -> Path:
         """The rule of the arm's forged model; absent for other models."""
         return self.root / "locks" / f"{arm}.truth.json"
+
+    def look_file(self, mode: str) -> Path:
+        """What the first look at a mode came to; absent where no second one was planned."""
+        return self.root / "looks" / f"{mode}.json"
 
     def launch(self, launch_id: str) -> LaunchDir:
         """The folder of one launch."""

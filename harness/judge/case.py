@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import chain, zip_longest
 
 from harness.errors import BundleError, ConfigError
-from harness.evidence.bundle import Bundle
+from harness.evidence.bundle import Bundle, read_record
 from harness.evidence.manifest import manifest_text
 from harness.forge.arithmetic import Rule
 from harness.forge.truth import load_rule_file
@@ -18,7 +18,7 @@ from harness.judge.read import LaunchEvidence, WindowEvidence, read_launch
 from harness.records import ENGINE_STAGE, IMAGE_STAGE, Lock, Plan, Row, Run
 from harness.stack.reading import parse_lock
 from harness.stack.record import LOCK_FILE, StackLock
-from harness.statistics import Tested
+from harness.statistics import Look, Tested
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup, Word
 
 STAGES_OF_ENVIRONMENT = ("caches", ENGINE_STAGE, IMAGE_STAGE)
@@ -134,13 +134,22 @@ class Case:
         return self.plan.profile.modes[mode].draft_tokens
 
 
-def read_case(bundle: Bundle) -> Case:
-    """Read a bundle.
+def decided_plan(bundle: Bundle) -> Plan:
+    """The plan without launches of a second look that no first look asked for."""
+    plan: Plan = bundle.plan()
+    files = {x.mode: bundle.look_file(x.mode) for x in plan.launches if x.look > 1}
+    goes_on = {mode for mode, file in files.items() if file.is_file() and read_record(file, Look).goes_on}
+    kept = tuple(x for x in plan.launches if x.look == 1 or x.mode in goes_on)
+    return plan.model_copy(update={"launches": kept})
+
+
+def read_case(bundle: Bundle, plan: Plan | None = None) -> Case:
+    """Read a bundle, all that its plan came to or the launches of the plan that is given.
 
     Raises:
         BundleError: something is missing, newer or broken.
     """
-    plan = bundle.plan()
+    plan = plan or decided_plan(bundle)
     launches = {x.id: read_launch(bundle.launch(x.id)) for x in plan.launches}
     keys = dict.fromkeys((x.mode, x.warmup, x.cache) for x in plan.launches if not x.burn_in)
     cells = []

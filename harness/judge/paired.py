@@ -131,6 +131,12 @@ def conclude(found: PairTest, *, p_holm: float, claims: int = 1) -> Judgement:
     }[answer]
 
 
+def is_inconclusive(tested: Tested) -> bool:
+    """The interval reaches over the margin: the answer before other metrics are taken into account."""
+    edge = 100 * (1 / (1 + tested.margin_pct / 100) - 1)
+    return tested.low_pct <= edge <= tested.high_pct
+
+
 def explore(found: PairTest, *, p_adjusted: float) -> Judgement:
     """The word of a secondary metric: a note at most, after Benjamini-Hochberg over all of them."""
     from harness.judge.stats.families import FALSE_DISCOVERIES  # noqa: PLC0415

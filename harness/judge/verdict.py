@@ -6,7 +6,9 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 
 from harness.evidence.bundle import Bundle
+from harness.judge import looks
 from harness.judge.case import Case, read_case
+from harness.judge.cell_identity import with_identities
 from harness.judge.rows import (
     acceptance,
     claims,
@@ -37,6 +39,7 @@ SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     health.rows,
     images.rows,
     integrity.rows,
+    looks.rows,
 )
 """The order that reviewers in this field use (DESIGN 8), with what voids everything at the end."""
 
@@ -55,7 +58,7 @@ def judge(bundle: Bundle) -> Verdict:
 
 def judge_case(case: Case) -> Verdict:
     """The verdict of evidence that has been read already."""
-    rows = tuple(row for subject in SUBJECTS for row in subject(case))
+    rows = tuple(with_identities(case, (row for subject in SUBJECTS for row in subject(case))))
     word = overall(rows)
     return Verdict(
         session=case.plan.session,

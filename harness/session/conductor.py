@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from filelock import FileLock
 
 from harness.errors import SetupFailure
-from harness.evidence.bundle import Bundle
+from harness.evidence.bundle import Bundle, write_record
 from harness.forge.truth import load_rule_file
 from harness.launch.caches import LaneCaches
 from harness.launch.launcher import Launcher, LaunchFailed
@@ -17,6 +17,7 @@ from harness.records import Plan, PlannedLaunch
 from harness.session.host import gpus_of_lanes
 from harness.session.live import LiveLaunch
 from harness.session.proving import proof_of
+from harness.statistics import Look
 from harness.words import Arm, LaunchStatus
 
 LOCK_WAIT_S = 5.0
@@ -26,16 +27,28 @@ class AlreadyFailed(Exception):  # noqa: N818  # reads as what happened
     """This launch has failed before; the reason was reported then."""
 
 
+class NotNeeded(Exception):  # noqa: N818  # reads as what was found
+    """A launch of the second look, and the first one was conclusive."""
+
+
 class Conductor:
     """Starts and stops the launches of one process (with xdist: of one worker)."""
 
-    def __init__(self, bundle: Bundle, launchers: Mapping[Arm, Launcher]) -> None:
+    def __init__(
+        self,
+        bundle: Bundle,
+        launchers: Mapping[Arm, Launcher],
+        first_look: Callable[[Bundle, str], Look] | None = None,
+    ) -> None:
+        """Take the plan of a bundle; `first_look` says whether a mode needs the launches of its second look."""
         self.bundle = bundle
         self.plan: Plan = bundle.plan()
         self._launchers = launchers
         self._proofs = {arm: proof_of(bundle, arm) for arm in Arm}
         self._live: LiveLaunch | None = None
         self._failed: dict[str, str] = {}
+        self._first_look = first_look
+        self._looks: dict[str, Look] = {}
         self._locks: dict[int, list[FileLock]] = {}
         self._lanes: tuple[tuple[str, ...], ...] | None = None
         self._models = {arm: bundle.lock(arm).model for arm in Arm}
@@ -48,7 +61,10 @@ class Conductor:
             LaunchFailed: it did not come up, or it has died since.
             SetupFailure: it could not even be started.
             AlreadyFailed: one of these was raised for it before.
+            NotNeeded: it is of a second look that nothing asks for.
         """
+        if launch.look > 1 and not self._goes_on(launch.mode):
+            raise NotNeeded("no primary metric was inconclusive after the first pairs")
         if launch.id in self._failed:
             raise AlreadyFailed(self._failed[launch.id])
         if self._live is not None and self._live.launch.id == launch.id:
@@ -85,6 +101,15 @@ class Conductor:
             for lock in locks:
                 lock.release()
         self._locks.clear()
+
+    def _goes_on(self, mode: str) -> bool:
+        """Decide once per mode, from the evidence of its first pairs, and write it down before going on."""
+        if mode not in self._looks:
+            self.leave()
+            look = self._first_look(self.bundle, mode) if self._first_look else None
+            self._looks[mode] = look or Look(mode=mode, goes_on=False, inconclusive=())
+            write_record(self.bundle.look_file(mode), self._looks[mode])
+        return self._looks[mode].goes_on
 
     def _fail(self, launch: PlannedLaunch, error: LaunchFailed | SetupFailure) -> LaunchFailed | SetupFailure:
         self._failed[launch.id] = str(error)

@@ -12,7 +12,7 @@ import random
 from collections.abc import Iterator
 
 from harness.config.model import Profile, Stack
-from harness.records import Plan, PlannedLaunch
+from harness.records import MEASUREMENT_VERSION, Plan, PlannedLaunch
 from harness.words import Arm, Cache, Warmup
 
 AB = (Arm.CONTROL, Arm.CANDIDATE)
@@ -23,7 +23,8 @@ def make_plan(session: str, profile: Profile, control: Stack, candidate: Stack, 
     """The plan of a session. The same profile and seed give the same launches in the same order."""
     launches = tuple(_numbered(profile))
     estimate = profile.estimate
-    starts = sum(estimate.start_cold_s if x.cache is Cache.COLD else estimate.start_warm_s for x in launches)
+    first = [x for x in launches if x.look == 1]
+    starts = sum(estimate.start_cold_s if x.cache is Cache.COLD else estimate.start_warm_s for x in first)
     lanes = len({x.lane for x in launches})
     return Plan(
         session=session,
@@ -33,8 +34,10 @@ def make_plan(session: str, profile: Profile, control: Stack, candidate: Stack, 
         smoke=smoke,
         seed=profile.plan.seed,
         launches=launches,
-        estimate_s=(starts + estimate.course_s * len(launches)) / lanes,
+        estimate_s=(starts + estimate.course_s * len(first)) / lanes,
         primary_metrics=_primary_metrics(profile),
+        measurement=MEASUREMENT_VERSION,
+        looks=2 if profile.plan.reserve else 1,
     )
 
 
@@ -77,6 +80,7 @@ def _numbered(profile: Profile) -> Iterator[PlannedLaunch]:
                 warmup=warmup,
                 cache=cache,
                 pair=pair,
+                look=1 if pair < profile.plan.pairs else 2,
                 warm_from=cold_of.get((arm, mode)) if cache is Cache.WARM else None,
             )
 
@@ -93,7 +97,7 @@ def _lane(profile: Profile, lane: int, lanes: int) -> Iterator[tuple[Arm, str, W
             for arm in _pair_order(plan.seed, f"{mode}/{warmup}/cold", 0):
                 yield arm, mode, warmup, Cache.COLD, 0
         if Cache.WARM in plan.caches:
-            for pair in range(plan.pairs):
+            for pair in range(plan.pairs + plan.reserve):
                 for warmup in plan.warmups:
                     for arm in _pair_order(plan.seed, f"{mode}/{warmup}", pair):
                         yield arm, mode, warmup, Cache.WARM, pair

@@ -57,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     try:
         bundle = Bundle(Path(folder)) if folder else _open(config, profile)
-        config.stash[CONDUCTOR] = Conductor(bundle, launchers_of(bundle))
+        config.stash[CONDUCTOR] = Conductor(bundle, launchers_of(bundle), _first_look)
     except QualifyError as e:
         raise pytest.UsageError(str(e)) from None
     config.stash[BUNDLE] = bundle.root
@@ -66,6 +66,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.xmlpath = str(bundle.root / "junit.xml")
     # A service manager stops us with SIGTERM: servers must be stopped then as after Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def _first_look(bundle: Any, mode: str) -> Any:
+    from harness.judge.looks import first_look  # noqa: PLC0415  # handed down: a session knows no judge
+
+    return first_look(bundle, mode)
 
 
 def _open(config: pytest.Config, profile_name: str) -> Any:
@@ -138,12 +144,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def server(request: pytest.FixtureRequest, launch: PlannedLaunch) -> LiveLaunch:
     """The running server of the launch. It starts with the launch's first check and stops after its last."""
     from harness.errors import QualifyError  # noqa: PLC0415
-    from harness.session.conductor import AlreadyFailed  # noqa: PLC0415
+    from harness.session.conductor import AlreadyFailed, NotNeeded  # noqa: PLC0415
 
     try:
         return request.config.stash[CONDUCTOR].enter(launch)
     except AlreadyFailed as e:
         pytest.skip(f"the launch has failed: {e}")
+    except NotNeeded as e:
+        pytest.skip(f"not needed: {e}")
     except QualifyError as e:
         pytest.fail(f"{launch.id}: {e}", pytrace=False)
 
@@ -174,6 +182,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     from harness.records import CheckRecord  # noqa: PLC0415
 
     folder = item.config.stash[CONDUCTOR].bundle.launch(launch.id)
+    if launch.look > 1 and report.skipped and not folder.root.is_dir():
+        return report  # not needed, and so nothing of it is evidence
     folder.root.mkdir(parents=True, exist_ok=True)
     context: Context | None = _params(item).get("context")
     append_record(

@@ -48,7 +48,8 @@ def snapshot(bundle: Bundle, plan: Plan, elapsed_s: float) -> Snapshot:
     current: list[Current] = []
     ended_s: list[float] = []
     running_s: list[float] = []
-    for launch in plan.launches:
+    launches = [x for x in plan.launches if x.look == 1 or bundle.launch(x.id).root.is_dir()]
+    for launch in launches:
         folder = bundle.launch(launch.id)
         if not folder.root.is_dir():
             continue
@@ -65,9 +66,9 @@ def snapshot(bundle: Bundle, plan: Plan, elapsed_s: float) -> Snapshot:
     remaining_s = plan.estimate_s - elapsed_s
     if ended_s:
         mean_s = sum(ended_s) / len(ended_s)
-        left_s = mean_s * (len(plan.launches) - len(ended_s)) - sum(min(x, mean_s) for x in running_s)
+        left_s = mean_s * (len(launches) - len(ended_s)) - sum(min(x, mean_s) for x in running_s)
         remaining_s = left_s / len({x.lane for x in plan.launches})
-    return Snapshot(len(ended_s), tuple(failed), len(plan.launches), tuple(current), max(0.0, remaining_s))
+    return Snapshot(len(ended_s), tuple(failed), len(launches), tuple(current), max(0.0, remaining_s))
 
 
 def _since_s(time_ns: int | None) -> float:

@@ -32,7 +32,7 @@ def plan_lines(selection: Selection, *, verbose: bool) -> Iterator[str]:
     yield f"launches   {len(plan.launches)}, about {plan.estimate_s / 60:.0f} minutes"
     for launch in plan.launches:
         source = f"  caches of {launch.warm_from}" if launch.warm_from else ""
-        yield f"  lane {launch.lane}  {launch.id}{source}"
+        yield f"  lane {launch.lane}  {launch.id}{source}{'  (only if inconclusive)' if launch.look > 1 else ''}"
     yield "flags"
     for launch in _one_per_arm_and_mode(plan):
         flags = server_flags(profile, plan.stack(launch.arm), launch)

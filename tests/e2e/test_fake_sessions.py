@@ -294,3 +294,27 @@ def test_a_warm_launch_starts_from_a_copy(results: Path, profile: str) -> None:
             assert launch.record.launch.warm_from in read_case(done.bundle).launches
     # The fake server compiles nothing, so no launch of it may be called warm.
     assert {r.cache for r in done.rows("cache state")} == {"cold", "unproven"}
+
+
+SHORT = [f"course.contexts=[{', '.join(f'{{prompt_tokens={n}}}' for n in range(64, 74))}]", "plan.caches=['warm']"]
+MARGINS = ("throughput_pct", "steps_pct", "startup_pct")
+
+
+@pytest.mark.parametrize(
+    ("margin", "ran"),
+    [
+        ("1e30", 0),  # nothing is beyond it
+        ("1e-9", 4),  # eleven metrics, none of which can all be clear of so small a one with two pairs
+    ],
+)
+def test_a_session_goes_on_only_where_its_first_look_is_inconclusive(
+    results: Path, profile: str, margin: str, ran: int
+) -> None:
+    settings = [*SHORT, "plan.pairs=2", "plan.escalate_by=2", *(f"gates.{name}={margin}" for name in MARGINS)]
+    done = run(results, "--profile", profile, *(x for s in settings for x in ("--set", s)))
+    row = done.row("second look")
+    assert (row.word, row.control) == (Word.PASS, f"{ran} of 4 launches"), done.out
+    assert done.row("session complete").control == f"{6 + ran} of {6 + ran}"
+    assert len(list((done.bundle.root / "launches").iterdir())) == 6 + ran, "what was not needed left nothing"
+    assert (done.bundle.root / "looks" / "mtp1.json").is_file()
+    assert "looks/mtp1.json" in (done.bundle.root / "SHA256SUMS").read_text("ascii")

@@ -82,3 +82,19 @@ def pairs_needed(sd: float, past_df: float, distance: float, error: float) -> in
     n = np.arange(4, MOST_PAIRS + 1, 2)
     reached = special.stdtrit(past_df + n - 1, 1 - error) * sd / np.sqrt(n) < distance
     return int(n[np.argmax(reached)]) if reached.any() else None
+
+
+def welch(one: tuple[float, float, int], other: tuple[float, float, int], error: float = ALPHA) -> float:
+    """Half of the interval of the difference of two sessions' means (Welch-Satterthwaite).
+
+    Args:
+        one: standard deviation of one pair, its degrees of freedom, number of pairs.
+        other: the same of the other session.
+        error: one-sided.
+    """
+    parts = [(sd**2 / pairs, df) for sd, df, pairs in (one, other)]
+    variance = sum(v for v, _ in parts)
+    if variance == 0:
+        return 0.0
+    df = variance**2 / sum(v**2 / df for v, df in parts)
+    return float(special.stdtrit(df, 1 - error)) * math.sqrt(variance)

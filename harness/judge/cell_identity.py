@@ -1,0 +1,94 @@
+"""What must be equal for two figures to be comparable, as a hash and field by field.
+
+The software under test is no part of it: engine, image and patches are what a comparison is about.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+from harness.config.model import Serve
+from harness.judge.case import Case, Cell
+from harness.records import Row
+from harness.words import Arm, Warmup
+
+Identity = Mapping[str, str]
+"""Field -> its value as JSON with sorted keys."""
+
+HOST = "host class"
+
+
+def identity(case: Case, cell: Cell, context_tokens: int | None) -> Identity:
+    """Every field of the identity of a figure."""
+    plan, profile = case.plan, case.plan.profile
+    host = case.run.host
+    fields: dict[str, object] = {
+        "measurement version": plan.measurement,
+        HOST: {
+            "system": host.system,
+            "processor": host.processor,
+            "cores": host.cores,
+            "memory_gib": round(host.memory_mib / 1024),  # the kernel's share of it moves by some MiB
+            "gpus": host.gpus,
+        },
+        "profile": profile.name,
+        "launcher": profile.launcher,
+        "course": profile.course.model_dump(mode="json"),
+        "seed": plan.seed,
+        "flags": _serve(profile.serve),
+        "mode": {"name": cell.mode, **_serve(profile.modes[cell.mode])},
+        "warm-up": {"name": cell.warmup, **(_serve(profile.warmup_off) if cell.warmup is Warmup.NONE else {})},
+        "cache": cell.cache_label,
+        "context": context_tokens,
+    }
+    for arm in Arm:
+        lock = case.locks[arm]
+        fields[f"model of the {arm}"] = lock.model_sha256 or lock.model
+        fields[f"flags of the {arm}"] = _serve(plan.stack(arm).serve)
+    return {name: json.dumps(value, sort_keys=True) for name, value in fields.items()}
+
+
+def identity_sha256(fields: Identity) -> str:
+    """Hash of an identity."""
+    return hashlib.sha256(json.dumps(dict(fields), sort_keys=True).encode()).hexdigest()
+
+
+def different(one: Identity, other: Identity) -> list[str]:
+    """Names of the fields that differ, in a fixed order."""
+    return [name for name in one if one[name] != other.get(name)] + [name for name in other if name not in one]
+
+
+def difference_text(one: Identity, other: Identity, name: str) -> str:
+    """`seed: 0 vs 1`, and of a table the keys that differ."""
+    ours, theirs = (json.loads(x[name]) if name in x else None for x in (one, other))
+    if not (isinstance(ours, dict) and isinstance(theirs, dict)):
+        return f"{name}: {_short(ours)} vs {_short(theirs)}"
+    parts = [
+        f"{key} {_short(ours.get(key))} vs {_short(theirs.get(key))}"
+        for key in dict.fromkeys(chain(ours, theirs))
+        if ours.get(key) != theirs.get(key)
+    ]
+    return f"{name}: {', '.join(parts)}"
+
+
+def with_identities(case: Case, rows: Iterator[Row]) -> Iterator[Row]:
+    """Rows of a cell with the hash of what their figures may be compared with."""
+    cells = {(c.mode, c.warmup, c.cache_label): c for c in case.cells}
+    for row in rows:
+        cell = cells.get((row.mode, row.warmup, row.cache)) if row.mode and row.warmup and row.cache else None
+        if cell is None:
+            yield row
+        else:
+            yield row.model_copy(update={"cell_sha256": identity_sha256(identity(case, cell, row.context_tokens))})
+
+
+def _serve(serve: Serve) -> dict[str, object]:
+    return serve.model_dump(mode="json")
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
