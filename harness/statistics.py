@@ -42,6 +42,8 @@ class Tested(Strict):
     sd: float
     """Of one pair's log ratio, as used: pooled with history where that was kept."""
     df: float
+    own_sd: float
+    """Of this session's differences alone: what history is pooled from."""
     history_df: float | None = None
     """Degrees of freedom of the history that was kept; None without any."""
     detectable_pct: float

@@ -41,6 +41,8 @@ class PairTest:
     """Half of the interval."""
     sd: float
     df: float
+    own_sd: float
+    """Of these pairs alone."""
     past: Past | None
     kept: bool
     """History was used for the noise."""
@@ -83,6 +85,7 @@ def measure_pairs(
         half=float(interval.half_width(spread.sd, spread.df, n, error)[0]),
         sd=sd,
         df=df,
+        own_sd=float(own[0]),
         past=past,
         kept=bool(spread.kept[0]),
         error=error,
@@ -244,6 +247,7 @@ def _tested(
         margin_pct=found.margin_pct,
         sd=found.sd,
         df=found.df,
+        own_sd=found.own_sd,
         history_df=found.df - found.pairs + 1 if found.kept else None,
         detectable_pct=seen,
         p=p,

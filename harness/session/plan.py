@@ -13,14 +13,26 @@ from collections.abc import Iterator
 
 from harness.config.model import Profile, Stack
 from harness.records import MEASUREMENT_VERSION, Plan, PlannedLaunch
+from harness.statistics import Past
 from harness.words import Arm, Cache, Warmup
 
 AB = (Arm.CONTROL, Arm.CANDIDATE)
 BA = (Arm.CANDIDATE, Arm.CONTROL)
 
 
-def make_plan(session: str, profile: Profile, control: Stack, candidate: Stack, *, smoke: bool = False) -> Plan:
-    """The plan of a session. The same profile and seed give the same launches in the same order."""
+def make_plan(
+    session: str,
+    profile: Profile,
+    control: Stack,
+    candidate: Stack,
+    *,
+    smoke: bool = False,
+    history: tuple[Past, ...] = (),
+) -> Plan:
+    """The plan of a session. The same profile and seed give the same launches in the same order.
+
+    What is known of the host's noise is frozen in it: history that grows later changes no verdict.
+    """
     launches = tuple(_numbered(profile))
     estimate = profile.estimate
     first = [x for x in launches if x.look == 1]
@@ -37,6 +49,7 @@ def make_plan(session: str, profile: Profile, control: Stack, candidate: Stack, 
         estimate_s=(starts + estimate.course_s * len(first)) / lanes,
         primary_metrics=_primary_metrics(profile),
         measurement=MEASUREMENT_VERSION,
+        history=history,
         looks=2 if profile.plan.reserve else 1,
     )
 

@@ -116,6 +116,8 @@ def test_history_of_the_same_metric_is_pooled_and_said(tmp_path: Path) -> None:
     assert alone.tested is not None
     assert row.tested.history_df == 20
     assert row.tested.df == 23
+    assert row.tested.own_sd == alone.tested.own_sd == alone.tested.sd, "history is never made of itself"
+    assert row.tested.sd < row.tested.own_sd
     assert row.tested.detectable_pct < alone.tested.detectable_pct
     assert "noise pooled with 20 degrees of freedom of history" in row.reason
     other = with_history.row("decode steps", cache="warm", context_tokens=48)
