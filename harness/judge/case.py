@@ -12,7 +12,7 @@ from harness.evidence.bundle import Bundle, read_record
 from harness.evidence.manifest import manifest_text
 from harness.forge.arithmetic import Rule
 from harness.forge.truth import load_rule_file
-from harness.judge.paired import Judgement
+from harness.judge.judgement import Judgement
 from harness.judge.proof import cache_proof
 from harness.judge.read import LaunchEvidence, WindowEvidence, read_launch
 from harness.records import ENGINE_STAGE, IMAGE_STAGE, Lock, Plan, Row, Run

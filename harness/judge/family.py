@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from harness.judge.case import Case, Cell, both
-from harness.judge.paired import Judgement, PairTest, conclude, explore, measure_pairs, one_pair
+from harness.judge.judgement import Judgement, one_pair
 from harness.judge.read import LaunchEvidence
 from harness.records import Plan
 from harness.statistics import Past
 from harness.words import Cache, Warmup
+
+if TYPE_CHECKING:
+    from harness.judge.paired import PairTest
 
 Figure = Callable[[LaunchEvidence], float | None]
 Key = tuple[str, Warmup, Cache, str, int | None]
@@ -56,24 +60,30 @@ def judge_family(case: Case, metrics: Callable[[Case, Cell], Iterator[Metric]]) 
     secondary: dict[Key, PairTest] = {}
     for cell in case.cells:
         for metric in metrics(case, cell):
-            control, candidate = both(*cell.values(metric.figure))
+            control, candidate = _positive(*both(*cell.values(metric.figure)))
             if len(control) == 1:
                 found[metric.key(cell)] = one_pair(control[0], candidate[0], more_is_better=metric.more_is_better)
             elif control:
                 family = primary if is_primary(case.plan, cell, metric) else secondary
-                family[metric.key(cell)] = measure_pairs(
-                    control,
-                    candidate,
-                    margin_pct=metric.margin_pct,
-                    more_is_better=metric.more_is_better,
-                    past=_past(case.plan, metric.key(cell)),
-                    looks=case.plan.looks,
-                )
+                family[metric.key(cell)] = _measured(case.plan, metric.key(cell), metric, (control, candidate))
     return found | dict(_primary(primary)) | dict(_secondary(secondary))
+
+
+def _measured(plan: Plan, key: Key, metric: Metric, pairs: tuple[list[float], list[float]]) -> PairTest:
+    from harness.judge.paired import measure_pairs  # noqa: PLC0415  # half a second, only where there is spread
+
+    return measure_pairs(
+        *pairs,
+        margin_pct=metric.margin_pct,
+        more_is_better=metric.more_is_better,
+        past=_past(plan, key),
+        looks=plan.looks,
+    )
 
 
 def _primary(tests: Mapping[Key, PairTest]) -> Iterator[tuple[Key, Judgement]]:
     if tests:
+        from harness.judge.paired import conclude  # noqa: PLC0415
         from harness.judge.stats.families import holm  # noqa: PLC0415
 
         for (key, test), p in zip(tests.items(), holm([t.p_regressed for t in tests.values()]), strict=True):
@@ -82,11 +92,18 @@ def _primary(tests: Mapping[Key, PairTest]) -> Iterator[tuple[Key, Judgement]]:
 
 def _secondary(tests: Mapping[Key, PairTest]) -> Iterator[tuple[Key, Judgement]]:
     if tests:
+        from harness.judge.paired import explore  # noqa: PLC0415
         from harness.judge.stats.families import benjamini_hochberg  # noqa: PLC0415
 
         adjusted = benjamini_hochberg([t.p_different for t in tests.values()])
         for (key, test), p in zip(tests.items(), adjusted, strict=True):
             yield key, explore(test, p_adjusted=p)
+
+
+def _positive(control: list[float], candidate: list[float]) -> tuple[list[float], list[float]]:
+    """Pairs that have a ratio; a rate or a time of nothing is a clock that jumped, and no figure."""
+    pairs = [(a, b) for a, b in zip(control, candidate, strict=True) if a > 0 and b > 0]
+    return [a for a, _ in pairs], [b for _, b in pairs]
 
 
 def _past(plan: Plan, key: Key) -> Past | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from harness.evidence.bundle import Bundle, read_record
 from harness.judge.case import Case, read_case
-from harness.judge.paired import is_inconclusive
+from harness.judge.judgement import is_inconclusive
 from harness.records import Plan, Row
 from harness.statistics import Look
 from harness.words import Word

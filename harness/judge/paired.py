@@ -7,27 +7,21 @@ regression must also hold after Holm's correction over the session's primary met
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import numpy as np
+
+from harness.judge.judgement import Judgement, one_pair, percent
+from harness.judge.stats import interval
+from harness.judge.stats.families import FALSE_DISCOVERIES
+from harness.judge.stats.interval import Answer
+from harness.judge.stats.ratios import log_ratios, margin
+from harness.judge.stats.sign_flip import sign_flip_p
+from harness.judge.stats.spread import pool
 from harness.statistics import Past, Tested
 from harness.words import Word
-
-if TYPE_CHECKING:
-    from harness.judge.stats.interval import Answer
-
-ONE_PAIR = "one pair shows no spread, use --pairs 4 or more"
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """What pairs of launches say about one metric."""
-
-    word: Word
-    reason: str
-    tested: Tested | None = None
-    """None where nothing was tested."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +61,6 @@ def measure_pairs(
     looks: int = 1,
 ) -> PairTest:
     """Test `control[i]` against `candidate[i]`; at least two pairs, all values positive."""
-    import numpy as np  # noqa: PLC0415  # with scipy half a second, only where there is something to test
-
-    from harness.judge.stats import interval  # noqa: PLC0415
-    from harness.judge.stats.ratios import log_ratios, margin  # noqa: PLC0415
-    from harness.judge.stats.spread import pool  # noqa: PLC0415
-
     d = log_ratios(control, candidate, more_is_better=more_is_better)
     n, mean, error = len(d), float(d.mean()), interval.alpha(looks)
     own = np.std(d, ddof=1, keepdims=True)
@@ -102,16 +90,9 @@ def conclude(found: PairTest, *, p_holm: float, claims: int = 1) -> Judgement:
         p_holm: `found.p_regressed`, adjusted over the session's primary metrics.
         claims: how many of those there are.
     """
-    import numpy as np  # noqa: PLC0415
-
-    from harness.judge.stats import interval  # noqa: PLC0415
-    from harness.judge.stats.interval import Answer  # noqa: PLC0415
-    from harness.judge.stats.ratios import margin  # noqa: PLC0415
-
     delta = margin(found.margin_pct)
     answer = Answer(int(interval.answers(np.float64(found.mean), np.float64(found.half), delta)))  # type: ignore[arg-type]
     alone = answer is Answer.REGRESSED and p_holm >= found.error
-    shown = _shown(found)
     needed = None
     if answer is Answer.INCONCLUSIVE or alone:
         error = found.error / claims if alone else found.error
@@ -119,6 +100,7 @@ def conclude(found: PairTest, *, p_holm: float, claims: int = 1) -> Judgement:
         needed = interval.pairs_needed(found.sd, past_df, abs(found.mean + delta), error)
     p_flip = None if alone else _sign_flip(found, answer, delta)
     tested = _tested(found, primary=True, p=found.p_regressed, p_adjusted=p_holm, p_sign_flip=p_flip, needed=needed)
+    shown = _shown(found, tested)
     resolve = f"{f'about {needed}' if needed else f'more than {interval.MOST_PAIRS}'} pairs would resolve it"
     if alone:
         seen = f"alone it would be a regression (p {_p(found.p_regressed)}), among {claims} metrics p is {_p(p_holm)}"
@@ -134,21 +116,13 @@ def conclude(found: PairTest, *, p_holm: float, claims: int = 1) -> Judgement:
     }[answer]
 
 
-def is_inconclusive(tested: Tested) -> bool:
-    """The interval reaches over the margin: the answer before other metrics are taken into account."""
-    edge = 100 * (1 / (1 + tested.margin_pct / 100) - 1)
-    return tested.low_pct <= edge <= tested.high_pct
-
-
 def explore(found: PairTest, *, p_adjusted: float) -> Judgement:
     """The word of a secondary metric: a note at most, after Benjamini-Hochberg over all of them."""
-    from harness.judge.stats.families import FALSE_DISCOVERIES  # noqa: PLC0415
-
     tested = _tested(found, primary=False, p=found.p_different, p_adjusted=p_adjusted)
     if p_adjusted > FALSE_DISCOVERIES:
-        return Judgement(Word.NOT_TESTED, f"exploratory: no clear change: {_shown(found)}", tested)
+        return Judgement(Word.NOT_TESTED, f"exploratory: no clear change: {_shown(found, tested)}", tested)
     side = "worse" if found.mean < 0 else "better"
-    return Judgement(Word.NOTE, f"exploratory: {side} (adjusted p {_p(p_adjusted)}): {_shown(found)}", tested)
+    return Judgement(Word.NOTE, f"exploratory: {side} (adjusted p {_p(p_adjusted)}): {_shown(found, tested)}", tested)
 
 
 def judge_pairs(
@@ -174,17 +148,10 @@ def judge_pairs(
     return conclude(found, p_holm=found.p_regressed)
 
 
-def one_pair(control: float, candidate: float, *, more_is_better: bool) -> Judgement:
-    """The ratio of a single pair."""
-    change = (candidate / control if more_is_better else control / candidate) - 1
-    return Judgement(Word.NOT_TESTED, f"{_percent(change)} (better is +); {ONE_PAIR}")
-
-
-def _shown(found: PairTest) -> str:
-    tested = _tested(found, primary=True, p=0, p_adjusted=0)
-    low, high = (_percent(x / 100) for x in (tested.low_pct, tested.high_pct))
+def _shown(found: PairTest, tested: Tested) -> str:
+    low, high = (percent(x / 100) for x in (tested.low_pct, tested.high_pct))
     return (
-        f"{_percent(tested.change_pct / 100)}, {tested.confidence_pct:g} % interval {low} to {high} (better is +), "
+        f"{percent(tested.change_pct / 100)}, {tested.confidence_pct:g} % interval {low} to {high} (better is +), "
         f"margin {found.margin_pct:g} %, minimum detectable {tested.detectable_pct:.2g} %, "
         f"{found.pairs} pairs{_history_text(found)}"
     )
@@ -201,9 +168,6 @@ def _history_text(found: PairTest) -> str:
 
 def _sign_flip(found: PairTest, answer: Answer, delta: float) -> float | None:
     """The exact p of what the answer claims: below -delta, above it, or above +delta."""
-    from harness.judge.stats.interval import Answer  # noqa: PLC0415
-    from harness.judge.stats.sign_flip import sign_flip_p  # noqa: PLC0415
-
     if answer is Answer.INCONCLUSIVE:
         return None
     if answer is Answer.REGRESSED:
@@ -228,14 +192,10 @@ def _tested(
     p_sign_flip: float | None = None,
     needed: int | None = None,
 ) -> Tested:
-    import math  # noqa: PLC0415
-
-    from harness.judge.stats.interval import detectable  # noqa: PLC0415
-
     mean, half = found.mean, found.half
     change, low, high, seen = (
-        100 * math.expm1(x)
-        for x in (mean, mean - half, mean + half, detectable(found.sd, found.df, found.pairs, found.error))
+        _rounded(100 * math.expm1(x))
+        for x in (mean, mean - half, mean + half, interval.detectable(found.sd, found.df, found.pairs, found.error))
     )
     return Tested(
         pairs=found.pairs,
@@ -245,21 +205,22 @@ def _tested(
         high_pct=high,
         confidence_pct=round(100 * (1 - 2 * found.error), 6),
         margin_pct=found.margin_pct,
-        sd=found.sd,
+        sd=_rounded(found.sd),
         df=found.df,
-        own_sd=found.own_sd,
+        own_sd=_rounded(found.own_sd),
         history_df=found.df - found.pairs + 1 if found.kept else None,
         detectable_pct=seen,
-        p=p,
-        p_adjusted=p_adjusted,
+        p=_rounded(p),
+        p_adjusted=_rounded(p_adjusted),
         p_sign_flip=p_sign_flip,
         pairs_needed=needed,
     )
 
 
+def _rounded(value: float) -> float:
+    """Nine digits: what another machine's libm rounds otherwise must not change a verdict's bytes."""
+    return float(f"{value:.9g}")
+
+
 def _p(value: float) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.2g}"
-
-
-def _percent(share: float) -> str:
-    return f"{share:+.1%}".replace("%", " %")

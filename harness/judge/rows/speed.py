@@ -7,7 +7,7 @@ from functools import partial
 
 from harness.judge.case import Case, Cell, absent, both, shown
 from harness.judge.family import Figure, Metric
-from harness.judge.paired import Judgement
+from harness.judge.judgement import Judgement
 from harness.judge.rates import Decode, decode_pass, first_token_s, median, prefill_rate, tokens_per_step
 from harness.judge.read import LaunchEvidence
 from harness.records import Row

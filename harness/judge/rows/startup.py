@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from harness.judge.case import Case, Cell, absent, both, shown
 from harness.judge.family import Metric
-from harness.judge.paired import Judgement
+from harness.judge.judgement import Judgement
 from harness.judge.read import LaunchEvidence
 from harness.observe.phases import PROCESS, Phase, phases
 from harness.records import Row

@@ -28,8 +28,3 @@ def log_ratios(control: Sequence[float], candidate: Sequence[float], *, more_is_
 def margin(percent: float) -> float:
     """A margin on the scale of log ratios; as far below zero as above it."""
     return float(np.log1p(percent / 100))
-
-
-def percent_text(log_ratio: float) -> str:
-    """`-1.2 %` for a log ratio."""
-    return f"{np.expm1(log_ratio):+.1%}".replace("%", " %")
