@@ -263,7 +263,7 @@ class TestEngineThatGoesAway:
     ) -> None:
         monkeypatch.setenv("DOCKER_HOST", daemon.address)
         process = start(results, "--profile", profile, *SLOW)
-        wait_for(asking(results), seconds=60)
+        wait_for(lambda: any(results.glob("*-fake-*/launches/*/image.json")), seconds=60)
         daemon.end()
         out, _ = process.communicate(timeout=90)
         done = Finished(process.returncode, out, results)
