@@ -6,7 +6,8 @@ from pathlib import Path
 
 from harness.config.load import load_stack
 from harness.errors import ConfigError, SetupFailure
-from harness.image.identity import LOCK_LABEL, is_built
+from harness.image.identity import LOCK_LABEL
+from harness.image.payload import is_built
 from harness.launch.docker.engine import Engine, EngineError, Json, Missing
 from harness.paths import locks_root
 from harness.stack.reading import read_lock

@@ -24,9 +24,9 @@ PACKAGES = ("harness", "harness/image")
 Json = dict[str, Any]
 
 
-def is_the_base(lock: StackLock) -> bool:
-    """True where nothing that the lock changes is installed in the image: then the base itself is run."""
-    return not any(_built(component) or component.installed for component in lock.components)
+def is_built(lock: StackLock) -> bool:
+    """True where an image is built from a lock; False where it changes nothing in the base, which then runs itself."""
+    return any(_from_source(component) or component.installed for component in lock.components)
 
 
 def write_context(lock: StackLock, folder: Path, target: io.BufferedIOBase) -> str:
@@ -63,13 +63,13 @@ def write_context(lock: StackLock, folder: Path, target: io.BufferedIOBase) -> s
 
 def manifest(lock: StackLock, links: dict[tuple[str, str], str]) -> Json:
     """What is to be done in the image; `links` says where the lock's symbolic links point to."""
-    overlaid = [c for c in lock.components if not _built(c)]
+    overlaid = [c for c in lock.components if not _from_source(c)]
     return {
         "schema": 1,
         "stack": lock.stack,
         "lock_sha256": lock.sha256,
         "files": [_change(c, file, file.copies, links) for c in overlaid for file in c.installed],
-        "builds": [_build(lock, c, links) for c in lock.components if _built(c)],
+        "builds": [_build(lock, c, links) for c in lock.components if _from_source(c)],
     }
 
 
@@ -117,14 +117,14 @@ def _build(lock: StackLock, component: LockedComponent, links: dict[tuple[str, s
     }
 
 
-def _built(component: LockedComponent) -> bool:
+def _from_source(component: LockedComponent) -> bool:
     """True where a build command is to run: there is one, and something for it to read has changed."""
     return bool(component.build_command) and any(is_built_from(file.path) for file in component.files)
 
 
 def _is_carried(component: LockedComponent, file: LockedFile) -> bool:
     """Tests are for the source checks: neither a copy nor a build has a use for them."""
-    return is_built_from(file.path) if _built(component) else bool(file.copies)
+    return is_built_from(file.path) if _from_source(component) else bool(file.copies)
 
 
 def _change(

@@ -64,6 +64,8 @@ class Images:
     base: str
     host: str
     made: list[str] = field(default_factory=list)
+    named: list[str] = field(default_factory=list)
+    """Further names, whose images are not only ours."""
     seen: dict[str, dict[str, tuple[Any, ...]]] = field(default_factory=dict)
 
     def make(self, files: Mapping[str, str | bytes | Entry | None], *lines: str, base: str = "") -> str:
@@ -116,8 +118,10 @@ class Images:
 
     def close(self) -> None:
         """Remove what was made, the last first."""
+        for name in self.named:
+            self.client.images.remove(name)
         for name in reversed(dict.fromkeys(self.made)):
-            with contextlib.suppress(ImageNotFound):
+            with contextlib.suppress(ImageNotFound):  # the same content, made twice
                 self.client.images.remove(name, force=True)
 
 

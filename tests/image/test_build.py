@@ -12,7 +12,7 @@ import pytest
 from harness.image.names import BASE_DIGEST, BASE_ID, BASE_NAME, CONTEXT, LOCK
 from harness.image.record import BuiltImage
 from harness.stack.lock import Outcome
-from tests.image.bench import COPIES, Images, installed, stack_bench
+from tests.image.bench import COPIES, RUN, Images, installed, stack_bench
 from tests.stack.bench import lines, lock
 from tests.stack.origin import link, program
 
@@ -72,8 +72,7 @@ def case(images: Images, buildkit_path: str, tmp_path_factory: pytest.TempPathFa
             log = root / f"{builder}.log"
             built[builder] = images.build(outcome.folder, log, builder)
             logs[builder] = log.read_bytes()
-            images.client.api.tag(built[builder].image_id, f"qualify-test/{root.parent.name}", builder)
-            images.made.append(f"qualify-test/{root.parent.name}:{builder}")
+            images.client.api.tag(built[builder].image_id, f"qualify-test/{RUN}", builder)
             tag = built[builder].tag
             assert tag is not None
             images.client.images.remove(tag)

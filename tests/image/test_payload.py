@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.image.names import tag_of
-from harness.image.payload import is_the_base, watched, write_context
+from harness.image.payload import is_built, watched, write_context
 from harness.paths import PROJECT
 from harness.stack.lock import Outcome
 from tests.stack.bench import Bench, component, lines, lock, sha256
@@ -120,15 +120,15 @@ def test_of_a_source_folder_that_is_a_copy_only_the_packages_are_kept(bench: Ben
     assert watched(outcome.lock, component(outcome)) == ("/opt/vllm/vllm", "/venv/site-packages", "/venv/bin")
 
 
-def test_what_changes_nothing_installed_is_the_base(bench: Bench) -> None:
+def test_what_changes_nothing_installed_is_built(bench: Bench) -> None:
     outcome = lock(bench.stack(bench.head(1, bench.pull(1, {"tests/test_a.py": "x\n", "README.md": "x\n"}))))
-    assert is_the_base(outcome.lock)
-    assert not is_the_base(changed(bench, name="other").lock)
+    assert not is_built(outcome.lock)
+    assert is_built(changed(bench, name="other").lock)
 
 
 def test_a_build_that_nothing_changed_for_does_not_run(bench: Bench) -> None:
     how = {"top": SOURCE, "source": "/src/vllm", "build_command": "make install"}
-    assert is_the_base(lock(bench.stack(**how)).lock)
+    assert not is_built(lock(bench.stack(**how)).lock)
 
 
 def test_the_tag_names_lock_and_context(bench: Bench) -> None:

@@ -129,7 +129,6 @@ class TestBuilt:
     def test_the_labels_say_how_it_was_built(self, images: Images, image: tuple[BuiltImage, bytes]) -> None:
         described = images.inspect(image[0].image_id)["Config"]
         assert described["Labels"]["qualify.image.build-mode"] == "source"
-        assert described["Labels"]["qualify.image.vllm.build-command"] == COMMAND
         assert described["User"] == "1000"
 
 
