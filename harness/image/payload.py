@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import io
 import json
@@ -141,7 +140,6 @@ def _change(
     }
 
 
-@functools.cache
 def _dockerfile() -> bytes:
     try:
         return DOCKERFILE.read_bytes()

@@ -25,6 +25,12 @@ from tests.stack.origin import Changes, Entry
 
 COPIES = ("/opt/vllm", "/venv/site-packages")
 """As `tests.stack.bench` installs its component."""
+DESCRIBED: dict[str, Any] = {
+    "Id": "sha256:" + "b" * 64,
+    "Config": {"User": "vllm", "Env": ["A=1"], "Entrypoint": ["vllm"], "Labels": {"theirs": "1"}, "Cmd": None},
+    "RootFS": {"Layers": ["one", "two"]},
+}
+"""A base image as an engine describes it, as far as it matters."""
 PER_CONTAINER = (".dockerenv", "dev/console", "etc/hostname", "etc/hosts", "etc/resolv.conf")
 """What the engine makes for each container."""
 RUN = uuid.uuid4().hex[:8]

@@ -151,12 +151,3 @@ def test_a_build_that_fails_or_does_nothing_is_no_image(
     with pytest.raises(SetupFailure) as caught:
         images.build(folder, tmp_path / "build.log")
     assert f"\n  {told}\n" in str(caught.value)
-
-
-def test_another_command_makes_another_image(images: Images, reference: str, tmp_path: Path) -> None:
-    tags = set()
-    for number, command in enumerate((COMMAND, f"{COMMAND} && true")):
-        root = tmp_path / str(number)
-        root.mkdir()
-        tags.add(images.build(source_lock(root, reference, command), root / "build.log").tag)
-    assert len(tags) == 2
