@@ -161,6 +161,13 @@ def test_user_entrypoint_and_the_like_stay(case: Case, image: BuiltImage, images
     assert {key: built.get(key) for key in AS_BASE} == {key: base.get(key) for key in AS_BASE}
 
 
+def test_two_layers_lie_on_the_base_s_own(case: Case, image: BuiltImage, images: Images) -> None:
+    """One brings the payload in, the other one lays the files over the base and takes the payload away."""
+    base, built = (images.inspect(name)["RootFS"]["Layers"] for name in (case.reference, image.image_id))
+    assert built[: len(base)] == base
+    assert len(built) - len(base) == 2
+
+
 def test_the_labels_say_what_it_was_made_from(case: Case, image: BuiltImage, images: Images) -> None:
     labels = images.inspect(image.image_id)["Config"]["Labels"]
     component = case.outcome.lock.components[0]
