@@ -16,6 +16,7 @@ from harness.image.base import Base
 from harness.image.wanted import Wanted
 from tests.image import toy
 from tests.image.bench import DESCRIBED, Images, install_buildkit
+from tests.image.folder import ImageFolder
 from tests.stack.bench import Bench, lines, lock
 
 
@@ -66,3 +67,9 @@ def wanted(bench: Bench) -> Wanted:
     head = bench.pull(1, {"vllm/a.py": lines(l5="five = 5")})
     outcome = lock(bench.stack(bench.head(1, head)))
     return Wanted(outcome.lock, Base(outcome.lock.base.reference, DESCRIBED), "c" * 64)
+
+
+@pytest.fixture
+def image(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> ImageFolder:
+    """A folder that stands for an image, and a payload."""
+    return ImageFolder(tmp_path, capsys)
