@@ -16,7 +16,7 @@ from typing import IO, Any
 from harness.errors import ConfigError, SetupFailure
 from harness.evidence.bundle import write_record
 from harness.image.archive_record import ArchiveRecord, read_record, record_file
-from harness.image.identity import BASE_DIGEST_LABEL, LOCK_LABEL
+from harness.image.names import BASE_DIGEST, LOCK
 from harness.launch.docker.engine import Engine, EngineError, Json, Missing
 
 ENDING = ".tar.zst"
@@ -61,8 +61,8 @@ def save_image(engine: Engine, image: Json, output: Path) -> ArchiveRecord:
             tags=tuple(image.get("RepoTags") or ()),
             repo_digests=tuple(image.get("RepoDigests") or ()),
             labels=labels,
-            base_digest=labels.get(BASE_DIGEST_LABEL),
-            lock_sha256=labels.get(LOCK_LABEL),
+            base_digest=labels.get(BASE_DIGEST),
+            lock_sha256=labels.get(LOCK),
             sha256=sha256,
             size_bytes=size,
         )
@@ -161,7 +161,7 @@ def _check(archive: Path, record: ArchiveRecord) -> None:
             size = os.fstat(stream.fileno()).st_size
             if size != record.size_bytes:
                 raise SetupFailure(
-                    f"{archive}: expected {record.size_bytes} bytes, found {size}; it is cut off, or another"
+                    f"{archive}: expected {record.size_bytes} bytes, found {size}; it was cut off, or is another one"
                 )
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as e:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.image.identity import (
-    BASE_DIGEST_LABEL,
     LINK,
     ExpectedImage,
     ExpectedPackage,
@@ -14,6 +13,7 @@ from harness.image.identity import (
     Mismatch,
     Probed,
 )
+from harness.image.names import BASE_DIGEST
 
 NOTHING = "nothing"
 ABSENT = "no file"
@@ -43,7 +43,7 @@ def _image(expected: ExpectedImage, found: FoundImage) -> Iterator[Mismatch]:
         )
     labels = dict(expected.labels)
     if expected.base_digest is not None:
-        labels[BASE_DIGEST_LABEL] = expected.base_digest
+        labels[BASE_DIGEST] = expected.base_digest
     for name, value in sorted(labels.items()):
         if found.labels.get(name) != value:
             yield Mismatch(what=f"label {name}", expected=value, found=found.labels.get(name) or NOTHING)

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 from pydantic import Field
 
+from harness.image.names import LOCK
 from harness.image.payload import is_built
 from harness.records import Record
 from harness.stack.changes import SYMLINK, is_compiled
@@ -15,8 +16,6 @@ from harness.stack.record import LockedComponent, StackLock
 
 LINK = "symlink:"
 """Begins the SHA-256 of a symbolic link's target, as git hashes a link: by where it points."""
-BASE_DIGEST_LABEL = "org.opencontainers.image.base.digest"
-LOCK_LABEL = "qualify.image.lock-sha256"
 
 
 class ExpectedPackage(Record):
@@ -158,7 +157,7 @@ def expected_image(
         tag=tag,
         manifest_digest=None if own else lock.base.digest,
         base_digest=lock.base.digest if own else None,
-        labels={**({LOCK_LABEL: lock.sha256} if own else {}), **(labels or {})},
+        labels={**({LOCK: lock.sha256} if own else {}), **(labels or {})},
         packages=packages,
     )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.config.load import load_stack
 from harness.errors import ConfigError, SetupFailure
-from harness.image.identity import LOCK_LABEL
+from harness.image.names import LOCK
 from harness.image.payload import is_built
 from harness.launch.docker.engine import Engine, EngineError, Json, Missing
 from harness.paths import locks_root
@@ -37,14 +37,14 @@ def image_of(engine: Engine, lock: StackLock) -> Json:
     if not is_built(lock):
         return image_named(engine, lock.base.reference)
     try:
-        found = sorted({image.id for image in engine.images(f"{LOCK_LABEL}={lock.sha256}")})
+        found = sorted({image.id for image in engine.images(f"{LOCK}={lock.sha256}")})
         if len(found) == 1:
             return engine.image(found[0])
     except EngineError as e:
         raise SetupFailure(f"cannot look for the image of {lock.stack}: {e}") from e
     if not found:
         raise SetupFailure(
-            f"no image on this host was built from the lock of {lock.stack} (label {LOCK_LABEL}={lock.sha256}); "
+            f"no image on this host was built from the lock of {lock.stack} (label {LOCK}={lock.sha256}); "
             f"run `qualify build {lock.stack}`"
         )
     raise SetupFailure(f"several images were built from the lock of {lock.stack}; name one: {', '.join(found)}")

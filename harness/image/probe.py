@@ -113,7 +113,9 @@ def stale(path: Path, source: bytes) -> str | None:
     """The .pyc that Python would run although the source says something else, or None.
 
     Python takes a .pyc whose recorded time and size fit its source, and an unchecked hash-based one
-    without any look. A build that gives every file the same time makes the first kind by itself.
+    without any look. A build that gives every file the same time makes the first kind by itself. Code that
+    another patch release of Python compiled from the same source may differ, too: of a patched file no .pyc is
+    left by the build, so one that this Python did not write has no business there.
     """
     try:
         place = importlib.util.cache_from_source(str(path))

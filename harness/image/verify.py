@@ -1,7 +1,8 @@
 """Proof of what runs: identity is read back from the running container, and never taken from a tag.
 
-The probe (`harness.image.probe`) takes about 0.05 s of processor time on the interpreter's start and a
-millisecond per patched file of ordinary size; it runs after readiness and before the first measured request.
+The probe (`harness.image.probe`) runs after readiness and before the first measured request. It takes about
+0.05 s of processor time, and where a patched file has a .pyc, 10 ms more for every 130 kB of source: seen with
+vLLM 0.32.0, 0.33 s for its 30 largest files.
 """
 
 from __future__ import annotations

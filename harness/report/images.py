@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.judge.case import Case
+from harness.report.text import plural
 from harness.stack.reading import differences
 from harness.stack.record import LockedComponent, LockedHead
 from harness.words import Arm
@@ -49,7 +50,7 @@ def _component(component: LockedComponent) -> str:
     return (
         f"{component.name}: base {component.base_commit}{integration} = tree {component.tree_before}; "
         f"with its heads tree {component.tree}, patch sha256 {component.patch_sha256}, "
-        f"{len(component.installed)} installed files in {copies} {'copy' if copies == 1 else 'copies'} each"
+        f"{plural(len(component.installed), 'installed file')} in {plural(copies, 'copy', 'copies')} each"
     )
 
 

@@ -115,8 +115,9 @@ def _identities(case: Case, verdict: Verdict) -> Iterable[str]:
             f"- {arm}: stack {inline(lock.stack)}, vLLM {inline(lock.engine_version)}, {inline(model_text(lock))}; "
             + (f"against the profile: {inline(', '.join(differences))}\n" if differences else "the profile as it is\n")
         )
-        yield from (f"  - {inline(line)}\n" for line in (*image_lines(case, arm), *head_lines(case, arm)))
-    yield from (f"- candidate against control: {inline(line)}\n" for line in lock_differences(case))
+        # As code: what is there to be copied must hold no escapes.
+        yield from (f"  - {code(line)}\n" for line in (*image_lines(case, arm), *head_lines(case, arm)))
+    yield from (f"- candidate against control: {code(line)}\n" for line in lock_differences(case))
     host = run.host
     facts = (host.processor, plural(host.cores, "core"), f"{host.memory_mib:,} MiB", *(host.gpus or ("no GPU",)))
     yield f"- host: {inline(', '.join(facts))}\n"

@@ -45,18 +45,15 @@ def resolve_images(chosen: Selection, tell: Tell) -> dict[Arm, Resolved]:
         SetupFailure: an image cannot be had or built, or does not hold what its lock says.
     """
     profile = chosen.profile.model
+    # Every lock first: a build may take an hour, and the other arm's stack must not fail after it.
+    locks = {
+        arm: _locked(stack, chosen.lock_folder(arm), tell) for arm in Arm if (stack := chosen.stack(arm)).model.base
+    }
     built: dict[str, Resolved] = {}
-    found = {}
-    for arm in Arm:
-        stack = chosen.stack(arm)
-        if stack.model.base is None:
-            found[arm] = _pinned(profile, tell)
-            continue
-        folder, lock = _locked(stack, chosen.lock_folder(arm), tell)
+    for arm, (folder, lock) in locks.items():
         if lock.sha256 not in built:
-            built[lock.sha256] = _built(profile, stack.model, folder, lock, tell)
-        found[arm] = built[lock.sha256]
-    return found
+            built[lock.sha256] = _built(profile, chosen.stack(arm).model, folder, lock, tell)
+    return {arm: built[locks[arm][1].sha256] if arm in locks else _pinned(profile, tell) for arm in Arm}
 
 
 def keep_lock(resolved: Resolved, bundle: Bundle, arm: Arm) -> None:

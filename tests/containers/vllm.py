@@ -30,7 +30,8 @@ COMMAND = b"""\
 #!/opt/venv/bin/python
 import sys
 from vllm.entrypoints.cli.main import main
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
 """
 
 DOCKERFILE = f"""\

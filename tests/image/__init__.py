@@ -1,1 +1,0 @@
-"""Images: what they are, and what runs from them."""

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import docker
 import pytest
 from docker.models.containers import Container
 
 from harness.errors import SetupFailure
-from harness.image.identity import LOCK_LABEL, ExpectedImage, Verification, expected_image
+from harness.image.identity import ExpectedImage, Verification, expected_image
+from harness.image.names import LOCK
 from harness.image.verify import raise_for, verify_image, verify_running
+from harness.launch.docker import labels
 from harness.launch.docker.engine import Engine
-from tests.containers.bench import Bench, Running
-from tests.containers.registry import push
+from tests.containers.bench import FAKES, Bench, Running
 from tests.containers.waiting import until, until_answers
 from tests.image import toy
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker")]
 
+SERVE = ("serve", "{model}", "--host", "{host}", "--port", "{port}", "--served-model-name", "tiny")
 WRITE = "from pathlib import Path\nPath({path!r}).parent.mkdir(exist_ok=True)\nPath({path!r}).write_bytes({content!r})"
 COMPILE_OLD = """
 import os, py_compile
@@ -56,14 +61,14 @@ def write(where: Container, path: str, content: bytes) -> None:
 
 class TestTheRightOne:
     def test_it_passes_and_everything_that_was_looked_at_is_kept(
-        self, engine: Engine, built: toy.Built, running: Container
+        self, engine: Engine, built_toy: toy.Built, running_toy: Container
     ) -> None:
-        verification = verify(engine, running, expected(built))
+        verification = verify(engine, running_toy, expected(built_toy))
         raise_for(verification)
         found = verification.found
-        assert (found.image_id, found.tag_image_id, found.restarts) == (built.id, built.id, 0)
-        assert found.container_id == running.id
-        assert found.labels[LOCK_LABEL] == toy.lock().sha256
+        assert (found.image_id, found.tag_image_id, found.restarts) == (built_toy.id, built_toy.id, 0)
+        assert found.container_id == running_toy.id
+        assert found.labels[LOCK] == toy.lock().sha256
         assert found.engine_command == ("/usr/bin/python3",)
         assert found.probed is not None
         package = found.probed.packages["toy"]
@@ -71,17 +76,17 @@ class TestTheRightOne:
         assert package.on_path == (toy.OPT, toy.DIST)
         assert {p: f.sha256 for p, f in package.files.items()} == verification.expected.files
 
-    def test_python_agrees(self, running: Container) -> None:
-        assert toy.change(running, IMPORT) == f"new {KERNEL}"
+    def test_python_agrees(self, running_toy: Container) -> None:
+        assert toy.change(running_toy, IMPORT) == f"new {KERNEL}"
 
-    def test_the_probe_leaves_no_trace(self, engine: Engine, built: toy.Built, running: Container) -> None:
-        before = sorted(x["Path"] for x in running.diff())
-        verify(engine, running, expected(built))
-        assert sorted(x["Path"] for x in running.diff()) == before
+    def test_the_probe_leaves_no_trace(self, engine: Engine, built_toy: toy.Built, running_toy: Container) -> None:
+        before = sorted(x["Path"] for x in running_toy.diff())
+        verify(engine, running_toy, expected(built_toy))
+        assert sorted(x["Path"] for x in running_toy.diff()) == before
 
-    def test_the_path_is_the_servers(self, engine: Engine, built: toy.Built, running: Container) -> None:
+    def test_the_path_is_the_servers(self, engine: Engine, built_toy: toy.Built, running_toy: Container) -> None:
         """A script puts its own folder in front, and never the working folder."""
-        probed = verify(engine, running, expected(built)).found.probed
+        probed = verify(engine, running_toy, expected(built_toy)).found.probed
         assert probed is not None
         assert probed.path[0] == "/usr/local/bin"
         assert "/" not in probed.path
@@ -105,16 +110,16 @@ class TestAnotherImage:
             f"{TWIN}: expected {NEW}, found {OLD}",
         ]
 
-    def test_the_tag_moved_after_the_start(self, engine: Engine, built: toy.Built, running: Container) -> None:
+    def test_the_tag_moved_after_the_start(self, engine: Engine, built_toy: toy.Built, running_toy: Container) -> None:
         gone = "qualify-test/toy:nobody-has-it"
-        verification = verify(engine, running, expected(built, tag=gone))
-        assert told(verification) == [f"image behind tag {gone}: expected {built.id}, found nothing"]
+        verification = verify(engine, running_toy, expected(built_toy, tag=gone))
+        assert told(verification) == [f"image behind tag {gone}: expected {built_toy.id}, found nothing"]
 
     def test_labels_of_another_lock(
-        self, engine: Engine, client: docker.DockerClient, base: str, built: toy.Built
+        self, engine: Engine, client: docker.DockerClient, base: str, built_toy: toy.Built
     ) -> None:
-        del built
-        with toy.image(client, base, toy.files(), {LOCK_LABEL: "0" * 64}) as other:
+        del built_toy
+        with toy.image(client, base, toy.files(), {LOCK: "0" * 64}) as other:
             verification = verify_image(engine, expected(other), command=toy.COMMAND)
         assert told(verification) == [
             f"label org.opencontainers.image.base.digest: expected {toy.BASE_DIGEST}, found nothing",
@@ -122,155 +127,218 @@ class TestAnotherImage:
         ]
 
     def test_a_manifest_digest_that_the_engine_does_not_know(
-        self, engine: Engine, built: toy.Built, running: Container
+        self, engine: Engine, built_toy: toy.Built, running_toy: Container
     ) -> None:
         digest = f"sha256:{'d' * 64}"
-        verification = verify(engine, running, expected(built, manifest_digest=digest))
-        assert told(verification) == [f"manifest digest: expected {digest}, found nothing"]
+        verification = verify(engine, running_toy, expected(built_toy, manifest_digest=digest))
+        [mismatch] = verification.mismatches
+        assert (mismatch.what, mismatch.expected) == ("manifest digest", digest)
 
 
 class TestFiles:
     def test_a_patch_that_reached_one_copy_of_two(
-        self, engine: Engine, client: docker.DockerClient, base: str, built: toy.Built
+        self, engine: Engine, client: docker.DockerClient, base: str, built_toy: toy.Built
     ) -> None:
-        del built
+        del built_toy
         with toy.image(client, base, toy.files() | {KERNEL: toy.OLD}, toy.labels(toy.lock())) as half:
             verification = verify_image(engine, expected(half), command=toy.COMMAND)
         assert told(verification) == [f"{KERNEL}: expected {NEW}, found {OLD}"]
         assert verification.found.probed is not None
         assert verification.found.probed.packages["toy"].files[TWIN].sha256 == NEW
 
-    def test_one_that_was_edited_after_the_start(self, engine: Engine, built: toy.Built, running: Container) -> None:
-        raise_for(verify(engine, running, expected(built)))
-        write(running, KERNEL, b"VALUE = 'edited'\n")
-        verification = verify(engine, running, expected(built))
+    def test_an_edit_after_the_start(self, engine: Engine, built_toy: toy.Built, running_toy: Container) -> None:
+        raise_for(verify(engine, running_toy, expected(built_toy)))
+        write(running_toy, KERNEL, b"VALUE = 'edited'\n")
+        verification = verify(engine, running_toy, expected(built_toy))
         edited = toy.sha256(b"VALUE = 'edited'\n")
         with pytest.raises(SetupFailure, match=rf"(?s)is not what was to be measured:.*{KERNEL}: .*found {edited}"):
             raise_for(verification)
 
-    def test_one_that_is_to_be_gone(self, engine: Engine, built: toy.Built, running: Container) -> None:
-        write(running, f"{toy.DIST}/toy/gone.py", toy.OLD)
-        verification = verify(engine, running, expected(built))
+    def test_one_that_is_to_be_gone(self, engine: Engine, built_toy: toy.Built, running_toy: Container) -> None:
+        write(running_toy, f"{toy.DIST}/toy/gone.py", toy.OLD)
+        verification = verify(engine, running_toy, expected(built_toy))
         assert told(verification) == [f"{toy.DIST}/toy/gone.py: expected no file, found {OLD}"]
 
-    def test_every_one_is_named(self, engine: Engine, built: toy.Built, running: Container) -> None:
+    def test_every_one_is_named(self, engine: Engine, built_toy: toy.Built, running_toy: Container) -> None:
         for path in (KERNEL, TWIN, f"{toy.OPT}/toy/gone.py"):
-            write(running, path, b"# edited\n")
+            write(running_toy, path, b"# edited\n")
         with pytest.raises(SetupFailure) as caught:
-            raise_for(verify(engine, running, expected(built)))
+            raise_for(verify(engine, running_toy, expected(built_toy)))
         assert str(caught.value).count("expected ") == 3
 
     @pytest.mark.parametrize("mode", ["TIMESTAMP", "UNCHECKED_HASH"])
     def test_a_pyc_that_python_runs_instead(
-        self, engine: Engine, built: toy.Built, running: Container, mode: str
+        self, engine: Engine, built_toy: toy.Built, running_toy: Container, mode: str
     ) -> None:
         """The source is the right one, byte for byte, and Python runs the old code."""
-        toy.change(running, COMPILE_OLD.format(path=KERNEL, old=toy.OLD, mode=mode))
-        assert toy.change(running, IMPORT) == f"old {KERNEL}"
-        verification = verify(engine, running, expected(built))
+        toy.change(running_toy, COMPILE_OLD.format(path=KERNEL, old=toy.OLD, mode=mode))
+        assert toy.change(running_toy, IMPORT) == f"old {KERNEL}"
+        verification = verify(engine, running_toy, expected(built_toy))
         place = f"{toy.OPT}/toy/__pycache__/kernel.cpython-311.pyc"
         assert told(verification) == [f"{KERNEL}: expected no .pyc that hides it, found {place} holds other code"]
 
-    def test_a_pyc_of_a_source_that_is_gone(self, engine: Engine, built: toy.Built, running: Container) -> None:
-        write(running, f"{toy.OPT}/toy/gone.pyc", b"x")
-        verification = verify(engine, running, expected(built))
+    def test_a_pyc_of_a_source_that_is_gone(self, engine: Engine, built_toy: toy.Built, running_toy: Container) -> None:
+        write(running_toy, f"{toy.OPT}/toy/gone.pyc", b"x")
+        verification = verify(engine, running_toy, expected(built_toy))
         assert told(verification) == [
             f"{toy.OPT}/toy/gone.py: expected nothing that Python imports in its place, found {toy.OPT}/toy/gone.pyc"
         ]
 
 
+class TestTheContainerThatIsMadeToLook:
+    def test_it_sees_nothing_and_may_nothing(
+        self, engine: Engine, built_toy: toy.Built, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        looked: list[dict[str, Any]] = []
+        remove = Engine.remove
+
+        def look_and_remove(engine: Engine, container: str) -> None:
+            looked.append(engine.inspect(container))
+            remove(engine, container)
+
+        monkeypatch.setattr(Engine, "remove", look_and_remove)
+        verify_image(engine, expected(built_toy), command=toy.COMMAND)
+        [made] = looked
+        host = made["HostConfig"]
+        assert (host["NetworkMode"], host["CapDrop"], host["ReadonlyRootfs"]) == ("none", ["ALL"], True)
+        assert [m for m in made["Mounts"] if m["Type"] != "volume"] == []
+        assert made["Config"]["User"] == f"{os.getuid()}:{os.getgid()}"
+
+    def test_one_that_a_killed_harness_left_is_found(
+        self, engine: Engine, built_toy: toy.Built, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        left: list[str] = []
+        with monkeypatch.context() as patch:
+            patch.setattr(Engine, "remove", lambda _, container: left.append(container))
+            verify_image(engine, expected(built_toy), command=toy.COMMAND)
+        try:
+            [found] = [x for x in engine.containers(labels.MARKER) if x.id in left]
+        finally:
+            engine.remove(left[0])
+        assert not labels.is_abandoned(found.labels)
+        assert labels.is_abandoned(found.labels | {"qualify.owner-started": "1"})
+
+
 class TestCopies:
-    def test_a_third_one_that_is_imported(self, engine: Engine, built: toy.Built, running: Container) -> None:
-        write(running, f"{toy.THIRD}/toy/__init__.py", b"")
-        write(running, f"{toy.THIRD}/toy/kernel.py", toy.OLD)
-        assert toy.change(running, IMPORT) == f"old {toy.THIRD}/toy/kernel.py"
-        verification = verify(engine, running, expected(built))
+    def test_a_third_one_that_is_imported(self, engine: Engine, built_toy: toy.Built, running_toy: Container) -> None:
+        write(running_toy, f"{toy.THIRD}/toy/__init__.py", b"")
+        write(running_toy, f"{toy.THIRD}/toy/kernel.py", toy.OLD)
+        assert toy.change(running_toy, IMPORT) == f"old {toy.THIRD}/toy/kernel.py"
+        verification = verify(engine, running_toy, expected(built_toy))
         found = f"imported from {toy.THIRD}, where 1 of 2 patched files differ"
         assert told(verification) == [f"package toy: expected copies in {BOTH} and no others, found {found}"]
 
-    def test_a_third_one_that_is_only_installed(self, engine: Engine, built: toy.Built, running: Container) -> None:
-        write(running, "/usr/local/bin/toy_late.py", b"")
-        toy.change(running, "import os; os.makedirs('/opt/late/toy'); open('/opt/late/toy/__init__.py', 'w')")
-        write(running, f"{toy.THIRD}/zzz.pth", b"/opt/late\n")
-        verification = verify(engine, running, expected(built))
+    def test_a_third_one_beside_them(self, engine: Engine, built_toy: toy.Built, running_toy: Container) -> None:
+        toy.change(running_toy, "import os; os.makedirs('/opt/late/toy'); open('/opt/late/toy/__init__.py', 'w')")
+        write(running_toy, f"{toy.THIRD}/zzz.pth", b"/opt/late\n")
+        verification = verify(engine, running_toy, expected(built_toy))
         assert [m.found for m in verification.mismatches] == [
             "an installed copy in /opt/late, where 1 of 2 patched files differ"
         ]
 
-    def test_one_behind_a_link_is_no_other(self, engine: Engine, built: toy.Built, running: Container) -> None:
-        toy.change(running, f"import os; os.symlink('{toy.OPT}/toy', '{toy.THIRD}/toy')")
-        raise_for(verify(engine, running, expected(built)))
+    def test_one_behind_a_link_is_no_other(self, engine: Engine, built_toy: toy.Built, running_toy: Container) -> None:
+        toy.change(running_toy, f"import os; os.symlink('{toy.OPT}/toy', '{toy.THIRD}/toy')")
+        raise_for(verify(engine, running_toy, expected(built_toy)))
 
     def test_a_package_that_python_does_not_find(
-        self, engine: Engine, client: docker.DockerClient, built: toy.Built
+        self, engine: Engine, client: docker.DockerClient, built_toy: toy.Built
     ) -> None:
-        with toy.container(client, built.tag, environment={"PYTHONPATH": ""}) as running:
+        with toy.container(client, built_toy.tag, environment={"PYTHONPATH": ""}) as running:
             toy.change(running, f"import shutil; shutil.rmtree('{toy.DIST}/toy'); shutil.rmtree('{toy.OPT}/toy')")
-            mismatches = verify(engine, running, expected(built)).mismatches
+            mismatches = verify(engine, running, expected(built_toy)).mismatches
         assert [m.what for m in mismatches] == ["package toy", KERNEL, TWIN]
         assert mismatches[0].found == "no such package"
 
 
 class TestTheContainer:
-    def test_one_that_was_started_again(self, engine: Engine, client: docker.DockerClient, built: toy.Built) -> None:
+    def test_one_that_started_again(self, engine: Engine, client: docker.DockerClient, built_toy: toy.Built) -> None:
         again = ["sh", "-c", "test -e /once && exec sleep 600; touch /once; exit 1"]
         policy = {"Name": "on-failure", "MaximumRetryCount": 3}
-        with toy.container(client, built.tag, entrypoint=again, init=False, restart_policy=policy) as running:
+        with toy.container(client, built_toy.tag, entrypoint=again, init=False, restart_policy=policy) as running:
             until(lambda: engine.inspect(str(running.id))["RestartCount"])
             until(lambda: engine.inspect(str(running.id))["State"]["Status"] == "running")
-            verification = verify(engine, running, expected(built))
+            verification = verify(engine, running, expected(built_toy))
         assert told(verification) == ["restarts of the container: expected 0, found 1"]
 
-    def test_one_that_has_ended(self, engine: Engine, built: toy.Built, running: Container) -> None:
-        running.kill()
-        verification = verify(engine, running, expected(built))
+    def test_one_that_has_ended(self, engine: Engine, built_toy: toy.Built, running_toy: Container) -> None:
+        running_toy.kill()
+        verification = verify(engine, running_toy, expected(built_toy))
         assert told(verification) == [
             "state of the container: expected running, found ended",
             f"package toy: expected imported from {BOTH}, found not looked at",
         ]
 
     def test_a_server_that_another_program_runs(
-        self, engine: Engine, client: docker.DockerClient, built: toy.Built
+        self, engine: Engine, client: docker.DockerClient, built_toy: toy.Built
     ) -> None:
-        with toy.container(client, built.tag, entrypoint=["sleep", "600"]) as running:
-            verification = verify(engine, running, expected(built))
+        with toy.container(client, built_toy.tag, entrypoint=["sleep", "600"]) as running:
+            verification = verify(engine, running, expected(built_toy))
         assert told(verification) == ["program of the server: expected /usr/bin/python3.11, found /usr/bin/sleep"]
 
-    def test_a_command_that_is_no_python(self, engine: Engine, built: toy.Built, running: Container) -> None:
-        write(running, "/usr/local/bin/wrapped", b'#!/bin/sh\nexec toy "$@"\n')
-        toy.change(running, "import os; os.chmod('/usr/local/bin/wrapped', 0o755)")
+    def test_a_command_that_is_no_python(self, engine: Engine, built_toy: toy.Built, running_toy: Container) -> None:
+        write(running_toy, "/usr/local/bin/wrapped", b'#!/bin/sh\nexec toy "$@"\n')
+        toy.change(running_toy, "import os; os.chmod('/usr/local/bin/wrapped', 0o755)")
         with pytest.raises(SetupFailure, match="wrapped in the image is a script of /bin/sh, no Python"):
-            verify(engine, running, expected(built), command=["wrapped"])
+            verify(engine, running_toy, expected(built_toy), command=["wrapped"])
 
-    def test_a_command_that_is_not_there(self, engine: Engine, built: toy.Built) -> None:
+    def test_a_command_that_is_not_there(self, engine: Engine, built_toy: toy.Built) -> None:
         with pytest.raises(SetupFailure, match=r"engine.command: vllm cannot be found in the image"):
-            verify_image(engine, expected(built), command=["vllm"])
+            verify_image(engine, expected(built_toy), command=["vllm"])
 
 
 class TestTheServer:
     """The fake server, started by the launcher as in a session, from the console script of the toy."""
 
     @pytest.fixture
-    def server(self, client: docker.DockerClient, built: toy.Built, host: str, tmp_path: Path, model: Path) -> Running:
-        reference = push(client, built.id, f"{host}/qualify-test/toy", "pinned")
-        bench = Bench(reference, tmp_path)
-        argv = ("serve", "{model}", "--host", "{host}", "--port", "{port}", "--served-model-name", "tiny")
-        server = bench.start(*argv, command=toy.COMMAND, model=str(model))
+    def server(self, toy_servers: Bench, toy_model: Path) -> Running:
+        server = toy_servers.start(*SERVE, command=toy.COMMAND, model=str(toy_model))
         until_answers(f"{server.server.base_url}/health")
         return server
 
-    def test_all_of_it(self, engine: Engine, built: toy.Built, server: Running) -> None:
-        how = {"base_url": server.server.base_url, "command": toy.COMMAND, "log_file": server.spec.log_file}
-        try:
-            right = verify_running(engine, server.id, expected(built), served_model="tiny", **how)  # type: ignore[arg-type]
-            wrong = verify_running(engine, server.id, expected(built), served_model="large", **how)  # type: ignore[arg-type]
-        finally:
-            server.stop()
-        raise_for(right)
-        assert right.found.served_models == ("tiny",)
-        assert right.found.log_version == right.found.api_version != ""
-        assert right.found.repo_digests
-        assert right.found.probed is not None
-        assert right.found.probed.servers == ("/usr/bin/python3.11",)
-        assert right.found.probed.path[0] == "/usr/local/bin"
-        assert told(wrong) == ["model that /v1/models names: expected large, found tiny"]
+    def asked(self, engine: Engine, server: Running, what: ExpectedImage, served_model: str) -> Verification:
+        return verify_running(
+            engine,
+            server.id,
+            what,
+            base_url=server.server.base_url,
+            served_model=served_model,
+            command=toy.COMMAND,
+            log_file=server.spec.log_file,
+        )
+
+    def test_all_that_it_says_of_itself_is_read(self, engine: Engine, built_toy: toy.Built, server: Running) -> None:
+        verification = self.asked(engine, server, expected(built_toy), "tiny")
+        raise_for(verification)
+        found = verification.found
+        assert found.served_models == ("tiny",)
+        assert found.log_version == found.api_version != ""
+        assert found.probed is not None
+        assert found.probed.servers == ("/usr/bin/python3.11",)
+        assert found.probed.path[:2] == ("/usr/local/bin", FAKES)
+
+    def test_another_model(self, engine: Engine, built_toy: toy.Built, server: Running) -> None:
+        verification = self.asked(engine, server, expected(built_toy), "large")
+        assert told(verification) == ["model that /v1/models names: expected large, found tiny"]
+
+    def test_a_log_of_another_version(
+        self, engine: Engine, built_toy: toy.Built, server: Running, tmp_path: Path
+    ) -> None:
+        other = tmp_path / "other.log"
+        other.write_text("Initializing a V1 LLM engine (v0.1.2) with config: ...\n", "utf-8")
+        spec = dataclasses.replace(server.spec, log_file=other)
+        verification = self.asked(engine, dataclasses.replace(server, spec=spec), expected(built_toy), "tiny")
+        [mismatch] = verification.mismatches
+        assert mismatch.expected == "one; the log says 0.1.2"
+        assert mismatch.found == verification.found.api_version
+
+    def test_a_server_that_does_not_answer(self, engine: Engine, built_toy: toy.Built, server: Running) -> None:
+        verification = verify_running(
+            engine,
+            server.id,
+            expected(built_toy),
+            base_url="http://127.0.0.1:1",
+            served_model="tiny",
+            command=toy.COMMAND,
+        )
+        assert told(verification) == ["model that /v1/models names: expected tiny, found no answer"]
+        assert (verification.found.served_models, verification.found.api_version) == (None, None)

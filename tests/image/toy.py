@@ -9,11 +9,13 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import docker
 from docker.models.containers import Container
 
-from harness.image.identity import BASE_DIGEST_LABEL, LOCK_LABEL
+from harness.image.names import BASE_DIGEST as BASE_DIGEST_LABEL
+from harness.image.names import LOCK
 from harness.stack.record import LockedBase, LockedComponent, LockedFile, StackLock
 
 COMMAND = ("toy",)
@@ -31,6 +33,7 @@ from harness.fakes.__main__ import main
 sys.exit(main(sys.argv[1:]))
 """
 SLEEP = ["python3", "-c", "import time; time.sleep(600)"]
+PATCH, COMPOSED = b"stands for the patch", b"stands for the files"
 BASE_DIGEST = f"sha256:{'b' * 64}"
 
 
@@ -64,8 +67,8 @@ def lock(*more: LockedFile) -> StackLock:
         tree="3" * 40,
         packages=("toy",),
         install=ROOTS,
-        patch_sha256="4" * 64,
-        composed_sha256="5" * 64,
+        patch_sha256=sha256(PATCH),
+        composed_sha256=sha256(COMPOSED),
         files=(
             changed("tests/test_toy.py", None, b"", installed=False),
             changed("toy/gone.py", OLD, None),
@@ -85,6 +88,21 @@ def lock(*more: LockedFile) -> StackLock:
     ).sealed()
 
 
+def small_lock() -> StackLock:
+    """Another one, whose image is too small to take time."""
+    return lock().model_copy(update={"stack": "small"}).sealed()
+
+
+def write_lock(folder: Path, of: StackLock) -> Path:
+    """The lock as `qualify lock` leaves it."""
+    (folder / "toy").mkdir(parents=True)
+    (folder / "lock.json").write_bytes(of.to_bytes())
+    for component in of.components:
+        (folder / component.patch_file).write_bytes(PATCH)
+        (folder / component.composed_file).write_bytes(COMPOSED)
+    return folder
+
+
 def files(**changes: bytes) -> dict[str, bytes]:
     """What goes into the image; every copy has what the lock says."""
     found = {"/usr/local/bin/toy": SCRIPT.encode(), f"{THIRD}/toy.pth": f"{OPT}\n".encode()}
@@ -94,7 +112,7 @@ def files(**changes: bytes) -> dict[str, bytes]:
 
 
 def labels(of: StackLock) -> dict[str, str]:
-    return {LOCK_LABEL: of.sha256, BASE_DIGEST_LABEL: of.base.digest}
+    return {LOCK: of.sha256, BASE_DIGEST_LABEL: of.base.digest}
 
 
 @dataclass(frozen=True)
