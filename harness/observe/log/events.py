@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import BinaryIO
 
 from harness.observe.log.blocks import BLOCK_BYTES, blocks
 from harness.observe.log.event import TEXT_CHARACTERS, Event, Kind, Value
-from harness.observe.log.forms import FORMS, typed
+from harness.observe.log.forms import FORMS, Form, typed
 from harness.observe.log.forms.failures import LEVELS
 from harness.observe.log.records import LogRecord, records
 from harness.observe.log.scan import Piece, pieces
 
-WORDS = (*(form.word for form in FORMS), *LEVELS, b'"MESSAGE"')
-_JOURNAL = len(WORDS) - 1
+_JOURNAL = b'"MESSAGE"'
 """`journalctl -o json`: its message may be a list of bytes, in which no word is found, and its level a number."""
-_HEADERS = (b" [", b'"levelname"')
+TRIGGERS = tuple(dict.fromkeys((*(form.trigger for form in FORMS), *LEVELS, _JOURNAL)))
+_FORMS_BY_TRIGGER = [tuple(n for n, form in enumerate(FORMS) if form.trigger == trigger) for trigger in TRIGGERS]
+_ALL = tuple((form.word.decode(), form) for form in FORMS)
+
+
+@lru_cache(maxsize=4096)
+def _forms(triggers: tuple[int, ...]) -> tuple[tuple[str, Form], ...]:
+    """Forms to try on a piece that holds these triggers, in their order, with their words."""
+    known = [n for n in triggers if n < len(TRIGGERS)]
+    if any(TRIGGERS[n] == _JOURNAL for n in known):
+        return _ALL
+    return tuple(_ALL[place] for place in sorted(place for n in known for place in _FORMS_BY_TRIGGER[n]))
+
+
+_HEADERS = (b"INFO ", b"WARNING ", b"DEBUG ", *LEVELS, b'"levelname"')
 """In every line of vLLM's own logger: looked for until there was one."""
 _ERROR_LEVELS = tuple(level.decode() for level in LEVELS)
 
@@ -28,7 +42,7 @@ def events(chunks: Iterable[bytes]) -> Iterator[Event]:
     """
     seen = False
     for block in blocks(chunks):
-        for piece in pieces(block, WORDS if seen else (*WORDS, *_HEADERS)):
+        for piece in pieces(block, TRIGGERS if seen else (*TRIGGERS, *_HEADERS)):
             for record in records(piece.data):
                 if record.vllm and not seen:
                     seen = True
@@ -46,8 +60,8 @@ def read_chunks(stream: BinaryIO) -> Iterator[bytes]:
 def _said(record: LogRecord, piece: Piece) -> Event | None:
     """What a record says: the first form that matches, in their order."""
     text = record.text
-    for form in FORMS if _JOURNAL in piece.words else [FORMS[n] for n in piece.words if n < len(FORMS)]:
-        if match := form.pattern.search(text):
+    for word, form in _forms(piece.words):
+        if word in text and (match := form.pattern.search(text)):
             # An exception's name in a line of a lower level is quoted there, not raised.
             if form.kind is Kind.ERROR and record.level not in ("", *_ERROR_LEVELS):
                 continue

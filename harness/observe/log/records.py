@@ -10,18 +10,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 _LEVELS = "DEBUG|INFO|WARNING|ERROR|CRITICAL"
-_PROCESS = r"\((?P<{0}>[A-Za-z][\w.\- =]{{0,99}}?) pid=(?P<{1}>\d{{1,9}})(?P<{2}>, ip=[\w.:]{{1,45}})?\)\s+"
-_NAMED = re.compile(_PROCESS.format("process", "pid", "ip"))
-_HEADER = re.compile(
-    r"(?P<prefixes>(?:\([A-Za-z][\w.\- =]{0,99}? pid=\d{1,9}(?:, ip=[\w.:]{1,45})?\)\s{1,9}){0,4})"
-    rf"\b(?P<level>{_LEVELS}) (?P<stamp>\d\d-\d\d \d\d:\d\d:\d\d) \[(?P<source>[^\]\s]{{1,200}})\](?: |$)"
+_PREFIX = r"\([A-Za-z][\w.\- =]{0,99}? pid=\d{1,9}(?:, ip=[\w.:]{1,45})?\)\s{1,9}"
+_PREFIXES = re.compile(rf"(?:{_PREFIX}){{1,4}}")
+_PREFIXES_AT_END = re.compile(rf"(?:{_PREFIX}){{1,4}}$")
+_NAMED = re.compile(r"\((?P<process>[A-Za-z][\w.\- =]{0,99}?) pid=(?P<pid>\d{1,9})(?P<ip>, ip=)?")
+_LEVEL_TIME_SOURCE = (
+    rf"(?P<level>{_LEVELS}) (?P<stamp>\d\d-\d\d \d\d:\d\d:\d\d) \[(?P<source>[^\]\s]{{1,200}})\](?: |$)"
 )
+_HEADER = re.compile(_LEVEL_TIME_SOURCE)
+_WHOLE_HEADER = re.compile(rf"(?P<prefixes>(?:{_PREFIX}){{0,4}}){_LEVEL_TIME_SOURCE}")
+_PREFIXES_CHARACTERS = 600
+
 _OTHER_LEVEL = re.compile(
     rf"(?P<level>{_LEVELS}):\s+"  # uvicorn
     rf"|\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d+ - (?P<level2>{_LEVELS}) - "  # FlashInfer
@@ -41,8 +46,7 @@ _PRIORITIES = {"0": "CRITICAL", "1": "CRITICAL", "2": "CRITICAL", "3": "ERROR"}
 """journald's own priority, used where the text has no level; services' output is 6 whatever it says."""
 
 
-@dataclass(frozen=True)
-class LogRecord:
+class LogRecord(NamedTuple):
     """What one writer wrote; several may share a line."""
 
     text: str
@@ -55,11 +59,14 @@ class LogRecord:
     """Written by vLLM's own logger."""
 
 
-def records(piece: bytes) -> Iterator[LogRecord]:
+def records(piece: bytes) -> list[LogRecord]:
     r"""Records of one piece, in order; `piece` may still hold colours and its line end."""
     clean = ANSI.sub(b"", piece) if b"\x1b" in piece else piece
     text = clean.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
-    yield from _of_text(text, depth=0)
+    header = _WHOLE_HEADER.match(text)
+    if header and not _HEADER.search(text, header.end()):  # nearly every line
+        return [_headed(header, text[header.end() :])]
+    return list(_of_text(text, depth=0))
 
 
 def _of_text(text: str, depth: int) -> Iterator[LogRecord]:
@@ -77,34 +84,43 @@ def _of_text(text: str, depth: int) -> Iterator[LogRecord]:
     yield from _plain(text)
 
 
+def _headed(header: re.Match[str], text: str) -> LogRecord:
+    process, pid = _speaker(header["prefixes"])
+    return LogRecord(text, process, pid, header["level"], header["stamp"], header["source"], vllm=True)
+
+
 def _plain(text: str) -> Iterator[LogRecord]:
     headers = list(_HEADER.finditer(text))
     if not headers:
         yield _unheaded(text)
         return
-    if headers[0].start():
-        yield _unheaded(text[: headers[0].start()])
-    for header, after in zip(headers, [*headers[1:], None], strict=True):
-        process, pid = _speaker(header["prefixes"])
-        body = text[header.end() : after.start() if after else None]
-        yield LogRecord(body, process, pid, header["level"], header["stamp"], header["source"], vllm=True)
+    said, head = 0, LogRecord("")
+    for header in headers:
+        prefixes = _PREFIXES_AT_END.search(text, max(said, header.start() - _PREFIXES_CHARACTERS), header.start())
+        begin = prefixes.start() if prefixes else header.start()
+        if said:
+            yield head._replace(text=text[said:begin])
+        elif begin:
+            yield _unheaded(text[:begin])
+        said = header.end()
+        whole = _WHOLE_HEADER.match(text, begin)
+        assert whole is not None
+        head = _headed(whole, text[said:])
+    yield head
 
 
 def _unheaded(text: str) -> LogRecord:
     """Text without vLLM's level and time; a wrapper's prefix may stand before it all the same."""
-    process, pid, begin = "", None, 0
-    named = _NAMED.match(text)
-    if named:
-        first = begin = named.end()
-        while named := _NAMED.match(text, begin):
-            begin = named.end()
-        process, pid = _speaker(text[:begin] if begin > first else text[:first])
+    prefixes = _PREFIXES.match(text)
+    process, pid = _speaker(prefixes[0]) if prefixes else ("", None)
+    begin = prefixes.end() if prefixes else 0
     if other := _OTHER_LEVEL.match(text, begin):
         level = other["level"] or other["level2"] or other["level3"]
         return LogRecord(text[other.end() :], process, pid, level)
     return LogRecord(text[begin:], process, pid)
 
 
+@lru_cache(maxsize=4096)
 def _speaker(prefixes: str) -> tuple[str, int | None]:
     """Who wrote a line with these prefixes.
 
@@ -152,7 +168,7 @@ def _of_object(found: dict[str, Any], depth: int) -> Iterator[LogRecord]:
     )
     for name in ("message", "exc_info", "stack_info"):
         for line in re.split(r"[\r\n]+", _text(found, name)):
-            yield replace(head, text=line)
+            yield head._replace(text=line)
 
 
 def _of_journal(found: dict[str, Any], depth: int) -> Iterator[LogRecord]:
@@ -163,7 +179,7 @@ def _of_journal(found: dict[str, Any], depth: int) -> Iterator[LogRecord]:
         return
     level = _PRIORITIES.get(str(found.get("PRIORITY")), "")
     for record in _of_text(ANSI.sub(b"", message.encode("utf-8", "backslashreplace")).decode(), depth + 1):
-        yield record if record.level else replace(record, level=level)
+        yield record if record.level else record._replace(level=level)
 
 
 def _text(found: dict[str, Any], name: str) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 from harness.observe.log.blocks import PIECE_BYTES, Block
 from harness.observe.log.records import ANSI
@@ -18,8 +18,7 @@ from harness.observe.log.records import ANSI
 _PIECE = re.compile(rb"[^\r\n]*[\r\n]")
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """A piece of a line that holds at least one of the words."""
 
     data: bytes

@@ -5,11 +5,10 @@ A class is what the line itself names. Which of several is the cause of a failed
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 
 from harness.observe.log.event import Kind, Value
-from harness.observe.log.forms.form import DECIMAL, Form
+from harness.observe.log.forms.form import DECIMAL, Form, form
 
 
 class Failure(StrEnum):
@@ -25,8 +24,9 @@ class Failure(StrEnum):
     OTHER = "other"
 
 
-def _form(word: str, pattern: str, failure: Failure | None = None, **says: Value) -> Form:
-    return Form(Kind.ERROR, word.encode("ascii"), re.compile(pattern), says | ({"failure": failure} if failure else {}))
+def _form(word: str, pattern: str, failure: Failure | None = None, *, trigger: str = "rror", **says: Value) -> Form:
+    """A form of an error; most are exceptions' lines, so the end of `Error` is looked for."""
+    return form(Kind.ERROR, word, pattern, trigger=trigger, **says, **({"failure": failure} if failure else {}))
 
 
 FORMS: tuple[Form, ...] = (
@@ -82,19 +82,31 @@ FORMS: tuple[Form, ...] = (
         fatal="server",
     ),
     # --- ends of processes
-    _form("EngineCore failed to start", r"EngineCore failed to start\.", fatal="engine"),
-    _form("EngineCore encountered a fatal", r"EngineCore encountered a fatal error", fatal="engine"),
+    _form("EngineCore failed to start", r"EngineCore failed to start\.", fatal="engine", trigger="failed to start"),
+    _form(
+        "EngineCore encountered a fatal",
+        r"EngineCore encountered a fatal error",
+        fatal="engine",
+        trigger="a fatal error",
+    ),
     _form("EngineDeadError", r"\bEngineDeadError\b", fatal="engine"),
     _form("Engine core initialization failed", r"Engine core initialization failed", fatal="engine"),
-    _form("Engine core proc ", r"Engine core proc (?P<who>\S{1,100}) died unexpectedly", fatal="engine"),
-    _form("WorkerProc failed", r"WorkerProc failed(?: to start)?\.", fatal="worker"),
-    _form("WorkerProc hit an exception", r"WorkerProc hit an exception", fatal="worker"),
-    _form("WorkerProc initialization failed", r"WorkerProc initialization failed", fatal="worker"),
-    _form("Worker proc ", r"Worker proc (?P<who>\S{1,100}) died unexpectedly", fatal="worker"),
+    _form(
+        "Engine core proc ",
+        r"Engine core proc (?P<who>\S{1,100}) died unexpectedly",
+        fatal="engine",
+        trigger="died unexpectedly",
+    ),
+    _form("WorkerProc failed", r"WorkerProc failed(?: to start)?\.", fatal="worker", trigger="WorkerProc failed"),
+    _form("WorkerProc hit an exception", r"WorkerProc hit an exception", fatal="worker", trigger="an exception"),
+    _form("WorkerProc initialization failed", r"WorkerProc initialization failed", fatal="worker", trigger="Exception"),
+    _form(
+        "Worker proc ", r"Worker proc (?P<who>\S{1,100}) died unexpectedly", fatal="worker", trigger="died unexpectedly"
+    ),
     # --- any other
-    _form("Traceback (most recent call last)", r"Traceback \(most recent call last\)"),
+    _form("Traceback (most recent call last)", r"Traceback \(most recent call last\)", trigger="Traceback"),
     _form("Error", r"^(?P<exception>\w[\w.]{0,200}Error|Error)(?:: |$)"),
-    _form("Exception", r"^(?P<exception>[\w.]{0,200}Exception)(?:: |$)"),
+    _form("Exception", r"^(?P<exception>[\w.]{0,200}Exception)(?:: |$)", trigger="Exception"),
 )
 
 LEVELS = (b"ERROR", b"CRITICAL")

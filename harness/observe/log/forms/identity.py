@@ -43,6 +43,7 @@ FORMS: tuple[Form, ...] = (
         Kind.ALL_REDUCE,
         " all-reduce backends",
         r"Using \[(?P<backends>[^\]]{0,500})\] all-reduce backends .{0,60}for group '(?P<group>[^']{1,100})'",
+        trigger="Using ",
     ),
     form(
         Kind.ALL_REDUCE,
@@ -50,22 +51,30 @@ FORMS: tuple[Form, ...] = (
         r"(?P<backends>\w{1,20} custom allreduce) enabled(?: via (?P<via>\S+))?",
     ),
     form(Kind.ALL_REDUCE, "ustom allreduce is disabled", r"Custom allreduce is disabled because (?P<because>.{1,300})"),
-    form(Kind.MOE, " MoE backend", r"Using (?P<backend>['\w][\w' ()-]{0,60}?) MoE backend\b"),
-    form(Kind.MOE, " MoE.", r"Using (?P<backend>[\w' -]{1,60}?) backend for (?P<scheme>[\w ()]{1,60}) MoE\."),
+    form(Kind.MOE, " MoE backend", r"Using (?P<backend>['\w][\w' ()-]{0,60}?) MoE backend\b", trigger="Using "),
+    form(
+        Kind.MOE,
+        " MoE.",
+        r"Using (?P<backend>[\w' -]{1,60}?) backend for (?P<scheme>[\w ()]{1,60}) MoE\.",
+        trigger="Using ",
+    ),
     form(
         Kind.ENCODER_ATTENTION,
         " for MMEncoderAttention",
         r"Using (?:AttentionBackendEnum\.)?(?P<backend>\w+) for MMEncoderAttention",
+        trigger="Using ",
     ),
     form(
         Kind.ENCODER_ATTENTION,
         " for vit attention",
         r"Using backend (?:AttentionBackendEnum\.)?(?P<backend>\w+) for vit attention",
+        trigger="Using ",
     ),
     form(
         Kind.ATTENTION,
         " backend",
         r"Using (?!.{0,60}(?:KV cache|state storage))(?:AttentionBackendEnum\.)?"
         r"(?P<backend>[\w ]{1,60}?) (?:attention )?backend\b",
+        trigger="Using ",
     ),
 )

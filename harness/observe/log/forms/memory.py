@@ -29,6 +29,7 @@ FORMS: tuple[Form, ...] = (
         " set (",
         rf"(?P<how>Explicitly|Auto) set \((?P<kv_gib>{DECIMAL})/(?P<total_gib>{DECIMAL})\) GiB for KV cache "
         rf"on node (?P<node>\d+)",
+        trigger="or KV ",
     ),
     form(
         Kind.MEMORY_FIXED,
@@ -100,5 +101,6 @@ FORMS: tuple[Form, ...] = (
         "init engine (",
         rf"init engine \(.{{0,200}}?\) took (?P<seconds>{DECIMAL}) (?P<unit>seconds|s)\b"
         rf"(?: \(compilation: (?P<compile_seconds>{DECIMAL}) s)?",
+        trigger=" took ",
     ),
 )

@@ -36,12 +36,14 @@ FORMS: tuple[Form, ...] = (
         "Directly load ",
         r"Directly load (?:the compiled graph(?:\(s\))? for (?P<shape>.{1,60}?) from the cache"
         rf"(?:, took (?P<seconds>{DECIMAL}) s)?|AOT compilation from path (?P<path>\S+))",
+        trigger="ompil",
     ),
     form(Kind.CACHE_HIT, "fx graph cache hit for key ", r"fx graph cache hit for key (?P<key>\w+)"),
     form(
         Kind.CACHE_LOAD_FAILED,
         "due to a load failure",
         r"Compiling model again due to a load failure(?: from (?P<path>.{1,1000}?), reason: (?P<reason>.{1,500}))?",
+        trigger="ompil",
     ),
     form(
         Kind.CACHE_MISS,
