@@ -32,7 +32,7 @@ _NUMBERS = frozenset(
     | {"seed", "draft_tokens"}
 )
 
-_WORDS: dict[str, Value] = {"True": True, "False": False, "None": "none"}
+_WORDS: dict[str, Value] = {"True": True, "False": False, "None": "none", "": "none"}
 
 SETTINGS = tuple(_SETTINGS)
 

@@ -49,13 +49,11 @@ class Fold:
         self._kv_open: str | None = None
         self._names: dict[str, dict[str, Event]] = {}
         self._counts: dict[str, int] = {}
-        self._is_log = False
 
     def feed(self, event: Event) -> None:
         """The next event, in the order of the log."""
         kind = event.kind
         self.outcome.feed(event)
-        self._is_log = self._is_log or kind not in (Kind.ERROR, Kind.SHUTDOWN)
         if kind is not Kind.ERROR:
             self._first.setdefault(kind, event)
         if kind in (Kind.KV_TOKENS, Kind.CONCURRENCY):
@@ -104,12 +102,17 @@ class Fold:
     def _count(self, name: str, by: Value = 1) -> None:
         self._counts[name] = self._counts.get(name, 0) + (by if isinstance(by, int) else 0)
 
+    @property
+    def is_log(self) -> bool:
+        """A line of vLLM's logger, or lines of two kinds: one alone is quoted in many a text."""
+        return Kind.FIRST_RECORD in self._first or len(self._first.keys() - {Kind.SHUTDOWN}) > 1
+
     def facts(self) -> Facts:
         """Facts so far."""
         out = self.outcome
         columns: dict[str, Fact | None] = dict.fromkeys(COLUMNS)
         resolved: dict[str, Fact | None] = dict.fromkeys(RESOLVED)
-        if not self._is_log:
+        if not self.is_log:
             return Facts(is_log=False, columns=columns, resolved=resolved, failed=None, errors_after_ready=None)
         cause = out.cause
         failed = Failed(str(out.failure), cause.line, cause.process, cause.text, dict(cause.values)) if cause else None

@@ -66,7 +66,7 @@ _UNITS = ("seconds", "gib", "percent")
 
 def typed(name: str, text: str) -> Value:
     """A group's value: a number where its name says so, else the text; text too where it is no number after all."""
-    convert = float if name.endswith(_UNITS) else _TYPES.get(name)
+    convert = (float if "." in text else int) if name.endswith(_UNITS) else _TYPES.get(name)
     if convert is None:
         return text
     try:

@@ -30,7 +30,7 @@ FORMS: tuple[Form, ...] = (
     ),
     # --- serving
     form(Kind.HTTP_BEGIN, "Starting vLLM ", r"Starting vLLM (?:API )?server (?:\d+ )?on (?P<address>\S+)"),
-    form(Kind.HTTP_READY, "Application startup complete", r"Application startup complete\."),
+    form(Kind.HTTP_READY, "Application startup complete", r"(?:^|[\s|])Application startup complete\.\s*$"),
     form(
         Kind.STATS,
         "Avg prompt throughput: ",
