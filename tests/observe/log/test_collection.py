@@ -1,4 +1,4 @@
-"""Every row and column of the collection of real logs: what the index names comes out, and nothing else."""
+"""Real logs, of the collection and of these tests: what their index names comes out, and nothing else."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ import pytest
 from harness.observe.log import Event, events
 from harness.observe.log.fact import COLUMNS, Facts
 from harness.observe.log.facts import facts
-from tests.observe.shared_logs import index, log_bytes, needs_logs
+from tests.observe.shared_logs import golden_index, index, log_bytes, needs_logs
 
 ABOUT_THE_FILE = ("file", "source_url", "notes")
-ROWS = index()
+ROWS = golden_index() + index()
 LOGS = [row for row in ROWS if any(value for name, value in row.items() if name not in ABOUT_THE_FILE)]
 """The rows of logs; those of responses, scrapes and receipts say nothing but what they are."""
 
-pytestmark = needs_logs
-
 
 def short(row: dict[str, str]) -> str:
-    return row["file"].rpartition("/")[2][-60:]
+    return row["file"][-60:]
 
 
 @cache
@@ -33,9 +31,15 @@ def facts_of(name: str) -> Facts:
     return facts(events_of(name))
 
 
-def test_the_collection_is_there() -> None:
-    assert len(LOGS) > 30
+def test_the_golden_logs_are_there() -> None:
+    assert len(golden_index()) == 8
     assert tuple(ROWS[0]) == COLUMNS
+
+
+@needs_logs
+def test_the_collection_is_there() -> None:
+    assert len(index()) > 50
+    assert tuple(index()[0]) == COLUMNS
 
 
 @pytest.mark.parametrize("column", [name for name in COLUMNS if name not in ABOUT_THE_FILE])

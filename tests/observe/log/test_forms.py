@@ -499,5 +499,12 @@ def test_an_exception_that_a_warning_quotes_is_no_error() -> None:
     assert parsed("WARNING 11-29 16:27:06 [x.py:1] ModuleNotFoundError: No module named 'x'\n") == []
 
 
-def test_a_number_that_is_none_stays_text() -> None:
-    assert only("Model loading took 1.2.3 GiB and 4.0 seconds").values == {"gib": "1.2.3", "seconds": 4.0}
+@pytest.mark.parametrize("number", ["", "1.2.3", "nan", "-", ".5", "9" * 40])
+def test_a_number_that_is_none_is_not_read_as_one(number: str) -> None:
+    assert parsed(f"Available KV cache memory: {number} GiB\nGPU KV cache size: , tokens\n") == []
+
+
+def test_more_digits_than_a_number_has_stay_text() -> None:
+    assert (
+        only(f"SpecDecoding metrics: Accepted: {'9' * 5000} tokens, Drafted: 1 tokens").values["accepted"] == "9" * 5000
+    )

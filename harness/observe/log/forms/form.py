@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from harness.observe.log.event import Kind, Value
 
-NUMBER = r"[\d,]{1,30}"
-DECIMAL = r"-?\d[\d.]{0,30}"
+NUMBER = r"\d[\d,]{0,29}"
+DECIMAL = r"-?\d{1,15}(?:\.\d{1,15})?"
 
 
 @dataclass(frozen=True)
