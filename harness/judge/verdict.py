@@ -7,7 +7,19 @@ from collections.abc import Callable, Iterator, Sequence
 
 from harness.evidence.bundle import Bundle
 from harness.judge.case import Case, read_case
-from harness.judge.rows import acceptance, health, identity, integrity, jit, kv, memory, readiness, speed, startup
+from harness.judge.rows import (
+    acceptance,
+    health,
+    identity,
+    integrity,
+    jit,
+    kv,
+    memory,
+    readiness,
+    resolved,
+    speed,
+    startup,
+)
 from harness.records import Row, Verdict
 from harness.words import VERDICT_EXIT, VERDICT_ORDER, Word
 
@@ -21,6 +33,7 @@ SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     startup.rows,
     speed.rows,
     health.rows,
+    resolved.rows,
     integrity.rows,
 )
 """The order that reviewers in this field use (DESIGN 8), with what voids everything at the end."""

@@ -21,9 +21,9 @@ _ALL = tuple((form.word.decode(), form) for form in FORMS)
 
 
 @lru_cache(maxsize=4096)
-def _forms(triggers: tuple[int, ...]) -> tuple[tuple[str, Form], ...]:
+def _forms(triggers: int) -> tuple[tuple[str, Form], ...]:
     """Forms to try on a piece that holds these triggers, in their order, with their words."""
-    known = [n for n in triggers if n < len(TRIGGERS)]
+    known = [n for n in range(len(TRIGGERS)) if triggers >> n & 1]
     if any(TRIGGERS[n] == _JOURNAL for n in known):
         return _ALL
     return tuple(_ALL[place] for place in sorted(place for n in known for place in _FORMS_BY_TRIGGER[n]))

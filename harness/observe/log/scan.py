@@ -26,8 +26,8 @@ class Piece(NamedTuple):
     offset: int
     end_offset: int
     line: int
-    words: tuple[int, ...]
-    """Places in the list of words, rising."""
+    words: int
+    """A bit for each word that it holds, by its place in the list."""
 
 
 def pieces(block: Block, words: Sequence[bytes]) -> Iterator[Piece]:
@@ -35,17 +35,19 @@ def pieces(block: Block, words: Sequence[bytes]) -> Iterator[Piece]:
     data = block.data
     # A colour can stand in the middle of a word: the words are looked for without colours.
     clean = ANSI.sub(b"", data) if b"\x1b" in data else data
-    hits: dict[int, list[int]] = {}
+    find = clean.find
+    hits: dict[int, int] = {}
     ends: dict[int, int] = {}
     for place, word in enumerate(words):
-        at = clean.find(word)
+        mask, at = 1 << place, find(word)
         while at >= 0:
             begin = _begin(clean, at)
-            end = ends.get(begin)
-            if end is None:
-                end = ends[begin] = _end(clean, at)
-            hits.setdefault(begin, []).append(place)
-            at = clean.find(word, end)
+            if begin in hits:
+                hits[begin] |= mask
+            else:
+                hits[begin] = mask
+                ends[begin] = _end(clean, at)
+            at = find(word, ends[begin])
     if not hits:
         return
     spans = None if clean is data else _Spans(data, clean)
@@ -59,7 +61,7 @@ def pieces(block: Block, words: Sequence[bytes]) -> Iterator[Piece]:
             block.offset + low,
             block.offset + high + block.skipped,
             line,
-            tuple(hits[begin]),
+            hits[begin],
         )
 
 
