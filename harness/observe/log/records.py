@@ -18,7 +18,7 @@ ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _LEVELS = "DEBUG|INFO|WARNING|ERROR|CRITICAL"
 _PREFIX = r"\([A-Za-z][\w.\- =]{0,99}? pid=\d{1,9}(?:, ip=[\w.:]{1,45})?\)\s{1,9}"
 _PREFIXES = re.compile(rf"(?:{_PREFIX}){{1,4}}")
-_PREFIXES_AT_END = re.compile(rf"(?:{_PREFIX}){{1,4}}$")
+_PREFIXES_AT_END = re.compile(rf"(?:{_PREFIX}){{1,4}}\Z")
 _NAMED = re.compile(r"\((?P<process>[A-Za-z][\w.\- =]{0,99}?) pid=(?P<pid>\d{1,9})(?P<ip>, ip=)?")
 _LEVEL_TIME_SOURCE = (
     rf"(?P<level>{_LEVELS}) (?P<stamp>\d\d-\d\d \d\d:\d\d:\d\d) \[(?P<source>[^\]\s]{{1,200}})\](?: |$)"
@@ -178,8 +178,10 @@ def _of_journal(found: dict[str, Any], depth: int) -> Iterator[LogRecord]:
     if not isinstance(message, str):
         return
     level = _PRIORITIES.get(str(found.get("PRIORITY")), "")
-    for record in _of_text(ANSI.sub(b"", message.encode("utf-8", "backslashreplace")).decode(), depth + 1):
-        yield record if record.level else record._replace(level=level)
+    clean = ANSI.sub(b"", message.encode("utf-8", "backslashreplace")).decode()
+    for line in re.split(r"[\r\n]+", clean):
+        for record in _of_text(line, depth + 1):
+            yield record if record.level else record._replace(level=level)
 
 
 def _text(found: dict[str, Any], name: str) -> str:

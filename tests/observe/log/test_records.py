@@ -186,6 +186,13 @@ def test_journalds_priority_is_a_level_where_the_text_has_none() -> None:
     assert only(json.dumps({"PRIORITY": "3", "MESSAGE": f"{STAMP}{KV}"})).level == "INFO"
 
 
+def test_a_message_of_several_lines_has_several_records() -> None:
+    spaces = " " * 9
+    found = parsed(json.dumps({"MESSAGE": f"(A pid=1){spaces}\n{STAMP}{KV}\n{STAMP}{KV}"}) + "\n")
+    assert [e.text for e in found] == [KV, KV]
+    assert parsed(f"(A pid=1){spaces}\u2028{STAMP}{KV}\n")[0].text == KV
+
+
 @pytest.mark.parametrize(
     "line",
     ['{"message": 7}', '{"message": "KV', "[" * 5000, '{"log": {"log": 1}}', '{"MESSAGE": [1, 999]}', "{" * 5000],
