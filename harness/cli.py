@@ -70,6 +70,11 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("bundle", nargs="?", help="folder of a session; the newest one without it")
         command.set_defaults(command=function)
 
+    inspect = commands.add_parser("inspect", help="say what a log of vLLM says, whoever ran the server")
+    inspect.add_argument("log", help="a log (.gz too), `-` for standard input, or the folder of a session")
+    inspect.add_argument("--format", choices=("table", "json"), default="table", help="table")
+    inspect.set_defaults(command=_inspect)
+
     clean = commands.add_parser("clean", help="end what a killed harness left running; --models, --caches for files")
     clean.add_argument("--models", action="store_true", help="also remove forged models")
     clean.add_argument("--caches", action="store_true", help="also remove compile caches of sessions that are over")
@@ -223,6 +228,14 @@ def _report(arguments: argparse.Namespace) -> int:
 
     bundle = bundle_at(arguments.bundle)
     print(write_report(bundle, bundle.verdict()))
+    return 0
+
+
+def _inspect(arguments: argparse.Namespace) -> int:
+    from harness.inspection import inspect  # noqa: PLC0415
+
+    for piece in inspect(arguments.log, arguments.format):
+        sys.stdout.write(piece)
     return 0
 
 

@@ -213,5 +213,5 @@ def _json(url: str) -> Any:
 
 def _banner(log_file: Path) -> str | None:
     with contextlib.suppress(OSError), log_file.open("rb") as log:
-        return next((e.values["version"] for e in events(log) if e.kind is Kind.ENGINE_BANNER), None)
+        return next((str(e.values["version"]) for e in events(log) if e.kind is Kind.ENGINE_BANNER), None)
     return None

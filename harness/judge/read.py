@@ -13,8 +13,8 @@ from harness.errors import BundleError
 from harness.evidence.bundle import LaunchDir, read_lines, read_record
 from harness.image.identity import FoundImage, Verification
 from harness.observe import prometheus
+from harness.observe.log import Event, Kind, events, read_chunks
 from harness.observe.phases import HEALTHY, SERVED, LogClock
-from harness.observe.vllm_log import Event, Kind, events
 from harness.records import CheckRecord, LaunchRecord, Mark, OutputRecord, RequestRecord, Window
 from harness.words import Step
 
@@ -239,7 +239,7 @@ def _log_events(path: Path) -> tuple[Event, ...]:
     if not path.is_file():
         return ()
     with path.open("rb") as stream:
-        return tuple(events(stream))
+        return tuple(events(read_chunks(stream)))
 
 
 def _clock(path: Path) -> LogClock:

@@ -17,6 +17,7 @@ from harness.judge.rows import (
     kv,
     memory,
     readiness,
+    resolved,
     speed,
     startup,
 )
@@ -34,6 +35,7 @@ SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     speed.rows,
     health.rows,
     images.rows,
+    resolved.rows,
     integrity.rows,
 )
 """The order that reviewers in this field use (DESIGN 8), with what voids everything at the end."""

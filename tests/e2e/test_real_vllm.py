@@ -16,7 +16,7 @@ from harness.forge.recipe import Recipe
 from harness.forge.truth import load_rule_file
 from harness.judge.case import read_case
 from harness.judge.rows.kv import from_log, from_metrics
-from harness.observe.vllm_log import Kind
+from harness.observe.log import Kind
 from harness.records import LaunchRecord
 from harness.session.compose import engine_command
 from harness.words import Arm, ExitCode, LaunchStatus, Step, Word

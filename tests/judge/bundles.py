@@ -58,6 +58,8 @@ class Behaviour:
     kv_log: int | None = None
     """In the log, where it differs from /metrics; 0 = no such line."""
 
+    said_at_start: tuple[str, ...] = ()
+    """Lines in which the engine names what it chose."""
     armed: bool = False
     """The engine says that its JIT monitor is armed."""
     late_kernels: tuple[str, ...] = ()

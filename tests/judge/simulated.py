@@ -84,6 +84,7 @@ class _Launch:
         self.mark("process started", "launcher")
         self.clock.pass_s(does.start_s / 2)
         self.say(f"{ENGINE}[core.py:133] Initializing a V1 LLM engine (v0.32.0) with config: x")
+        self.say(*(f"{ENGINE}[vllm.py:1] {line}" for line in does.said_at_start))
         self.say(*(f"(EngineCore pid=7) ERROR 11-29 18:43:31 [core.py:1] {e}" for e in does.errors_at_start))
         if does.stage == "health":
             self.say("RuntimeError: Engine core initialization failed.")

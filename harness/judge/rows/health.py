@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from harness.judge.case import Case, Cell, completed, not_begun
 from harness.judge.read import LaunchEvidence
-from harness.observe.vllm_log import Kind
+from harness.observe.log import Kind
 from harness.records import Row
 from harness.words import Arm, Step, Word
 
