@@ -7,7 +7,19 @@ from collections.abc import Callable, Iterator, Sequence
 
 from harness.evidence.bundle import Bundle
 from harness.judge.case import Case, read_case
-from harness.judge.rows import acceptance, health, identity, integrity, jit, kv, memory, readiness, speed, startup
+from harness.judge.rows import (
+    acceptance,
+    health,
+    identity,
+    integrity,
+    jit,
+    kv,
+    memory,
+    readiness,
+    source_checks,
+    speed,
+    startup,
+)
 from harness.records import Row, Verdict
 from harness.words import VERDICT_EXIT, VERDICT_ORDER, Word
 
@@ -20,6 +32,7 @@ SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     identity.rows,
     startup.rows,
     speed.rows,
+    source_checks.rows,
     health.rows,
     integrity.rows,
 )
