@@ -110,7 +110,8 @@ def _mypy(run: CheckRun, text: str, code: int | None) -> Result:
     try:
         findings = read_mypy(text, folder=run.folder, roots=run.source.roots)
     except ValueError as e:
-        return Result(fault=Fault(str(e), environment=False))
+        # An error without a line is about a file or an option, and mypy stops at it.
+        return Result(fault=Fault(str(e), environment=code == LINTER_STOPPED))
     if code == LINTER_STOPPED and findings:
         return Result(findings, cut_short=CUT_SHORT)
     if code not in (LINTER_CLEAN, LINTER_FAILED):

@@ -65,6 +65,8 @@ def source_of(check: Check, arm: Arm, locks: Locks) -> Source:
     here = candidate if arm is Arm.CANDIDATE else control
     ours = {f.path for f in _not_installed(locks[Arm.CANDIDATE])}
     theirs = {f.path for f in _not_installed(locks[Arm.CONTROL])}
+    if TESTS not in check.command:  # then no test is this check's business
+        ours, theirs = set(), set()
     root = rootdir(check.component)
     return Source(
         files=tuple(files[p].copies[0] for p in sorted(here) if files[p].copies and _fits(p, check.files)),

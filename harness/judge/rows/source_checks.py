@@ -71,7 +71,8 @@ def _text(result: Result) -> str:
     if result.fault:
         return "no answer"
     if not result.tests and not result.uncollected:
-        return f"{len(result.findings)} findings" if result.findings else "no finding"
+        count = len(result.findings)
+        return "no finding" if not count else f"{count} finding{'s' if count > 1 else ''}"
     states = [node.state for node in result.tests.values()]
     counts = [(states.count(state), str(state)) for state in State]
     counts.append((len(result.uncollected), "not collected"))
