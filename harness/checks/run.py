@@ -19,8 +19,6 @@ from harness.launch.docker.engine import Engine
 from harness.launch.environment import redacted
 from harness.words import Arm
 
-INTERRUPTED = "it was interrupted"
-
 
 @dataclass(frozen=True)
 class Bench:
@@ -38,7 +36,11 @@ class Bench:
 
 
 def run_check(engine: Engine, bench: Bench, check: Check, locks: Locks) -> CheckRun:
-    """Run a check in one arm and write its record, however it went."""
+    """Run a check in one arm and write its record; one that is interrupted has none, and so no end.
+
+    Raises:
+        Exception: a fault of the harness, which stands in the record, too: other lanes wait for it.
+    """
     folder = CheckDir(bench.bundle, check, bench.arm)
     folder.root.mkdir(parents=True, exist_ok=True)
     source = source_of(check, bench.arm, locks)
@@ -50,16 +52,15 @@ def run_check(engine: Engine, bench: Bench, check: Check, locks: Locks) -> Check
             "image": bench.image.reference,
         }
     )
-    ended: dict[str, object] = {"fault": INTERRUPTED}
+    if why := _nothing(check, source, locks):
+        return _write(folder, start, {"not_run": why})
     try:
-        if why := _nothing(check, source, locks):
-            ended = {"not_run": why}
-        else:
-            ran = run_task(engine, _task(bench, start, folder, locks))
-            ended = {f.name: getattr(ran, f.name) for f in dataclasses.fields(ran)} | {"env": redacted(ran.env)}
-    finally:
-        run = _write(folder, start, ended)
-    return run
+        ran = run_task(engine, _task(bench, start, folder, locks))
+    except Exception as e:
+        _write(folder, start, {"fault": f"the harness failed: {type(e).__name__}: {e}"})
+        raise
+    ended = {field.name: getattr(ran, field.name) for field in dataclasses.fields(ran)}
+    return _write(folder, start, ended | {"env": redacted(ran.env)})
 
 
 def not_begun(bundle: Bundle, check: Check, arm: Arm, fault: str) -> CheckRun:

@@ -16,6 +16,7 @@ from harness.launch.launcher import Folders, LaunchFailed, Server, ServerSpec, V
 from harness.records import ENGINE_STAGE
 from harness.session.checking import SourceChecks, checks_of, lock_folder_of, wait_for_checks
 from harness.session.conductor import AlreadyFailed, Conductor
+from harness.stack.record import LockedComponent
 from harness.words import Arm
 from tests.checks.local import check, ended
 from tests.checks.written import write_check
@@ -136,3 +137,44 @@ class TestRunning:
 
 def test_a_session_s_checks_come_from_its_plan(bundle: Bundle) -> None:
     assert checks_of(bundle.plan()) == (CHECK, OTHER)
+
+
+class TestInterruption:
+    @pytest.fixture
+    def prepared(self, bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> SourceChecks:
+        """Checks whose stacks have the component, on an engine that nobody asks."""
+        hashes = dict.fromkeys(
+            ("base_commit", "base_tree", "tree_before", "tree", "patch_sha256", "composed_sha256"), ""
+        )
+        empty = dict.fromkeys(("heads", "patches", "files"), ())
+        names = {"packages": ("pkg",), "install": ("/opt",), "integration": None, "repository": ""}
+        locked = LockedComponent.model_validate({"name": "pkg", **hashes, **empty, **names})
+        checks = SourceChecks(bundle, bundle.plan())
+        monkeypatch.setattr("harness.launch.docker.engine.connect", lambda: None)
+        monkeypatch.setattr("harness.session.checking._components", lambda _: {"pkg": locked})
+        monkeypatch.setattr("harness.session.checking.lock_folder_of", lambda *_: bundle.root / "locks")
+        return checks
+
+    def test_a_check_that_the_user_stops_has_no_end(
+        self, bundle: Bundle, prepared: SourceChecks, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def stopped(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("harness.checks.run.run_task", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            prepared.run(CHECK)
+        assert CheckDir(bundle, CHECK, Arm.CONTROL).record() is None
+
+    def test_a_fault_of_the_harness_is_recorded_and_raised(
+        self, bundle: Bundle, prepared: SourceChecks, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def broken(*_: object) -> None:
+            raise RuntimeError("unforeseen")
+
+        monkeypatch.setattr("harness.checks.run.run_task", broken)
+        with pytest.raises(RuntimeError):
+            prepared.run(CHECK)
+        run = CheckDir(bundle, CHECK, Arm.CONTROL).record()
+        assert run is not None
+        assert run.fault == "the harness failed: RuntimeError: unforeseen"
