@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.checks.tree import OUT, SOURCE, WORK, write_tree
+from harness.checks.tree import INSTALLED, OUT, SOURCE, WORK, write_links, write_tree
 from harness.config.image import Image
 from harness.errors import SetupFailure
 from harness.evidence.bundle import write_atomically
@@ -55,8 +55,8 @@ class Task:
     folder: str
     layers: tuple[Mapping[str, str], ...]
     """Environment, the later one wins."""
-    component: str
-    tree: tuple[Path, LockedComponent] | None
+    component: LockedComponent
+    archive: Path | None
     """The lock's archive with what is not installed; it is mounted read-only below /qualify/source."""
     timeout_s: float
     output_file: Path
@@ -84,7 +84,7 @@ def run_task(engine: Engine, task: Task) -> Ran:
     """Run it to its end, or to the end of its time, and remove all that it leaves."""
     root = Path(tempfile.mkdtemp(prefix=WORK_DIR_PREFIX))
     try:
-        for name in ("work/home", "out", f"source/{task.component}"):
+        for name in ("work/home", "out", f"source/{task.component.name}", f"installed/{task.component.name}"):
             (root / name).mkdir(parents=True)
         return _run(engine, task, root)
     finally:
@@ -114,7 +114,12 @@ def container_config(
     )
     del config["NetworkingConfig"]  # it has a loopback interface, and no other
     config["WorkingDir"] = task.folder
-    mounts = ((root / "work", WORK, False), (root / "out", OUT, False), (root / "source", SOURCE, True))
+    mounts = (
+        (root / "work", WORK, False),
+        (root / "out", OUT, False),
+        (root / "source", SOURCE, True),
+        (root / "installed", INSTALLED, True),
+    )
     config["HostConfig"] |= {
         "PidsLimit": PIDS_LIMIT,
         "Mounts": [
@@ -129,8 +134,9 @@ def _run(engine: Engine, task: Task, root: Path) -> Ran:
     env: Mapping[str, str] = {}
     container = None
     try:
-        if task.tree is not None:
-            write_tree(*task.tree, root / "source" / task.component)
+        write_links(task.component, root / "installed" / task.component.name)
+        if task.archive is not None:
+            write_tree(task.archive, task.component, root / "source" / task.component.name)
         image = engine.image(task.image.reference)
         env = _environment(task, environment_of(image).get("PATH", DEFAULT_PATH))
         owned = labels.new_labels(task.session, 0, task.name, root)

@@ -87,6 +87,8 @@ def _nothing(check: Check, source: Source, locks: Locks) -> str | None:
 
 def _task(bench: Bench, start: CheckRun, folder: CheckDir, locks: Locks) -> Task:
     check, candidate = start.check, locks[Arm.CANDIDATE]
+    component = candidate or locks[Arm.CONTROL]
+    assert component is not None, "without the component there is nothing to run"
     return Task(
         session=bench.session,
         name=f"check-{check.name}-{bench.arm}",
@@ -94,8 +96,8 @@ def _task(bench: Bench, start: CheckRun, folder: CheckDir, locks: Locks) -> Task
         command=start.command,
         folder=start.folder,
         layers=bench.layers,
-        component=check.component,
-        tree=None if candidate is None else (bench.archives[check.component], candidate),
+        component=component,
+        archive=None if candidate is None else bench.archives[check.component],
         timeout_s=check.timeout_s,
         output_file=folder.output_file,
         output_times_file=folder.output_times_file,

@@ -20,6 +20,7 @@ from harness.stack.record import LockedComponent, LockedFile
 from harness.words import Arm
 
 SOURCE = f"{OWN_FOLDER}/source"
+INSTALLED = f"{OWN_FOLDER}/installed"
 OUT = f"{OWN_FOLDER}/out"
 WORK = f"{OWN_FOLDER}/work"
 
@@ -42,6 +43,8 @@ ADDED: dict[Kind, tuple[str, ...]] = {
     Kind.COMMAND: (),
 }
 """Options that make a tool's answer readable, whatever the repository's own settings are."""
+
+SITES = frozenset({"site-packages", "dist-packages"})
 
 Locks = Mapping[Arm, LockedComponent | None]
 
@@ -69,13 +72,24 @@ def source_of(check: Check, arm: Arm, locks: Locks) -> Source:
         ours, theirs = set(), set()
     root = rootdir(check.component)
     return Source(
-        files=tuple(files[p].copies[0] for p in sorted(here) if files[p].copies and _fits(p, check.files)),
+        files=tuple(_place(check, files[p]) for p in sorted(here) if files[p].copies and _fits(p, check.files)),
         tests=tuple(f"{root}/{p}" for p in sorted(ours) if _fits(p, check.tests)),
         brought=tuple(p for p in sorted(ours - control) if _fits(p, check.tests)),
         gone=tuple(p for p in sorted(theirs - ours) if _fits(p, check.tests)),
-        roots=_roots(components, root),
+        roots=_roots(components, root) | {f"{INSTALLED}/{check.component}": ""},
         packages=tuple(dict.fromkeys(PurePosixPath(p).name for c in components for p in c.packages)),
     )
+
+
+def _place(check: Check, file: LockedFile) -> str:
+    """Where a check reads an installed file.
+
+    Mypy takes the folder above a package for source, and refuses site-packages as such. So a copy that
+    stands elsewhere is preferred, which may have the repository's own settings above it, too; where there
+    is none, the file is reached through a link to its package.
+    """
+    elsewhere = (copy for copy in file.copies if SITES.isdisjoint(PurePosixPath(copy).parts))
+    return next(elsewhere, f"{INSTALLED}/{check.component}/{file.path}")
 
 
 def command_of(check: Check, source: Source) -> tuple[str, ...]:
@@ -112,6 +126,14 @@ def write_tree(archive: Path, component: LockedComponent, target: Path) -> None:
         raise SetupFailure(f"{archive}: {e}; lock the stack again") from None
 
 
+def write_links(component: LockedComponent, target: Path) -> None:
+    """Links below a folder to the component's packages as the image holds them; on this host they lead nowhere."""
+    for package in component.packages:
+        link = target / package
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(f"{component.install[0]}/{PurePosixPath(package).name}")
+
+
 def _not_installed(component: LockedComponent | None, *, links: bool = False) -> tuple[LockedFile, ...]:
     """Files for the checks alone that the tree still has."""
     files = component.not_installed if component is not None else ()
@@ -122,7 +144,7 @@ def _present(component: LockedComponent | None, touched: Mapping[str, LockedFile
     """Of the files that either arm touches, those that this one has; what its lock does not name is the base's."""
     own = {f.path: f.mode_after for f in component.files} if component is not None else {}
     for path, file in touched.items():
-        mode = own.get(path, file.mode_before) if path not in own else own[path]
+        mode = own.get(path, file.mode_before)
         if mode is not None and mode != SYMLINK:
             yield path
 

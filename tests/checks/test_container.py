@@ -18,7 +18,7 @@ from harness.launch.docker.engine import Engine
 from harness.launch.docker.labels import MARKER
 from harness.records import Exit
 from harness.words import Arm
-from tests.checks.toy import locked_toy
+from tests.checks.toy import Toy, locked_toy
 from tests.containers.bench import SESSION, fakes_image
 from tests.containers.waiting import until
 
@@ -32,6 +32,7 @@ class Bench:
     engine: Engine
     reference: str
     root: Path
+    toy: Toy
 
     def task(self, *command: str, image: dict[str, object] | None = None, **changes: Any) -> Task:
         task = Task(
@@ -41,8 +42,8 @@ class Bench:
             command=command,
             folder="/qualify/source/toy",
             layers=(),
-            component="toy",
-            tree=None,
+            component=self.toy.component(Arm.CANDIDATE),
+            archive=None,
             timeout_s=60.0,
             output_file=self.root / "output.log",
             output_times_file=self.root / "output.log.times.jsonl",
@@ -65,10 +66,14 @@ class Bench:
         return (self.root / "output.log").read_text("utf-8")
 
 
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    return locked_toy(tmp_path_factory.mktemp("toy"))
+
+
 @pytest.fixture
-def bench(engine: Engine, reference: str, tmp_path: Path, client: docker.DockerClient) -> Bench:
-    del client
-    return Bench(engine, reference, tmp_path)
+def bench(engine: Engine, reference: str, tmp_path: Path, toy: Toy) -> Bench:
+    return Bench(engine, reference, tmp_path, toy)
 
 
 def how(ran: Ran) -> Exit:
@@ -87,11 +92,9 @@ class TestWhatItSees:
         assert bench.output.split()[1::2] == ["0" * 16, "0" * 16, "0" * 16, "1"]
         assert bench.output.split()[-1] == "void"
 
-    def test_the_tests_of_the_lock_read_only(self, bench: Bench, tmp_path: Path) -> None:
-        toy = locked_toy(tmp_path)
-        candidate = toy.component(Arm.CANDIDATE)
-        tree = (toy.folders[Arm.CANDIDATE] / candidate.composed_file, candidate)
-        bench.shell("ls tests; touch tests/x 2>&1; touch /qualify/out/x && echo out", tree=tree)
+    def test_the_tests_of_the_lock_read_only(self, bench: Bench, toy: Toy) -> None:
+        archive = toy.folders[Arm.CANDIDATE] / toy.component(Arm.CANDIDATE).composed_file
+        bench.shell("ls tests; touch tests/x 2>&1; touch /qualify/out/x && echo out", archive=archive)
         *files, refused, out = bench.output.splitlines()
         assert files == [f"test_{name}.py" for name in ("extra", "half", "keep", "needs", "old")]
         assert "Read-only file system" in refused

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from harness.checks.record import Source
-from harness.checks.tree import command_of, nothing_to_run, source_of, write_tree
+from harness.checks.tree import command_of, nothing_to_run, source_of, write_links, write_tree
 from harness.config.checks import Check
 from harness.errors import SetupFailure
 from harness.stack.record import LockedComponent, LockedFile
 from harness.words import Arm
-from tests.checks.toy import SECOND, TEST_KEEP, Toy, locked_toy
+from tests.checks.toy import INSTALL, SECOND, TEST_KEEP, Toy, locked_toy
 
 
 def check(*arguments: str, kind: str = "pytest", **fields: object) -> Check:
@@ -53,19 +53,22 @@ class TestTests:
 
 class TestFiles:
     def test_are_those_that_are_there_in_the_arm(self, sources: dict[Arm, Source]) -> None:
-        assert sources[Arm.CONTROL].files == ("/opt/toy/toy/mod.py",)
-        assert sources[Arm.CANDIDATE].files == ("/opt/toy/toy/extra.py", "/opt/toy/toy/mod.py")
+        assert sources[Arm.CONTROL].files == ("/qualify/installed/toy/toy/mod.py",)
+        assert sources[Arm.CANDIDATE].files == (
+            "/qualify/installed/toy/toy/extra.py",
+            "/qualify/installed/toy/toy/mod.py",
+        )
 
     def test_a_control_without_patches_has_the_base_s(self, toy: Toy) -> None:
         locks = {Arm.CONTROL: None, Arm.CANDIDATE: toy.component(Arm.CANDIDATE)}
-        assert source_of(check("{files}"), Arm.CONTROL, locks).files == ("/opt/toy/toy/mod.py",)
-        assert source_of(check("{files}"), Arm.CANDIDATE, locks).files[0] == "/opt/toy/toy/extra.py"
+        assert source_of(check("{files}"), Arm.CONTROL, locks).files == ("/qualify/installed/toy/toy/mod.py",)
+        assert source_of(check("{files}"), Arm.CANDIDATE, locks).files[0] == "/qualify/installed/toy/toy/extra.py"
         assert "tests/test_keep.py" in source_of(check(), Arm.CONTROL, locks).brought
 
     def test_a_candidate_that_leaves_a_patch_out_has_the_base_s(self, toy: Toy) -> None:
         locks = {Arm.CONTROL: toy.component(Arm.CANDIDATE), Arm.CANDIDATE: None}
         found = source_of(check("{files}"), Arm.CANDIDATE, locks)
-        assert found.files == ("/opt/toy/toy/mod.py",)
+        assert found.files == ("/qualify/installed/toy/toy/mod.py",)
 
     def test_a_file_that_the_candidate_removes_is_the_control_s_alone(self, toy: Toy) -> None:
         candidate = toy.component(Arm.CANDIDATE)
@@ -75,7 +78,10 @@ class TestFiles:
         )
         locks = {**toy.components, Arm.CANDIDATE: candidate.model_copy(update={"files": files})}
         found = {arm: source_of(check("{files}"), arm, locks).files for arm in Arm}
-        assert found == {Arm.CONTROL: ("/opt/toy/toy/mod.py",), Arm.CANDIDATE: ("/opt/toy/toy/extra.py",)}
+        assert found == {
+            Arm.CONTROL: ("/qualify/installed/toy/toy/mod.py",),
+            Arm.CANDIDATE: ("/qualify/installed/toy/toy/extra.py",),
+        }
 
     @pytest.mark.parametrize(
         ("glob", "fits"),
@@ -101,12 +107,38 @@ class TestFiles:
         source = sources[Arm.CONTROL]
         assert source.roots == {
             "/qualify/source/toy": "",
-            "/opt/toy": "",
-            "/opt/copy": "",
-            "/opt/toy/toy": "toy",
-            "/opt/copy/toy": "toy",
+            "/qualify/installed/toy": "",
+            **dict.fromkeys(INSTALL, ""),
+            **dict.fromkeys((f"{folder}/toy" for folder in INSTALL), "toy"),
         }
         assert source.packages == ("toy",)
+
+
+class TestPlaces:
+    def place(self, toy: Toy, *install: str) -> str:
+        component = toy.component(Arm.CANDIDATE)
+        files = tuple(
+            f.model_copy(update={"copies": tuple(f"{folder}/{f.path}" for folder in install)})
+            for f in component.files
+            if f.path == "toy/mod.py"
+        )
+        locked = component.model_copy(update={"files": files, "install": install})
+        [place] = source_of(check("{files}"), Arm.CANDIDATE, {Arm.CONTROL: None, Arm.CANDIDATE: locked}).files
+        return place
+
+    def test_a_copy_outside_site_packages_is_preferred(self, toy: Toy) -> None:
+        assert self.place(toy, "/opt/toy") == "/opt/toy/toy/mod.py"
+        assert self.place(toy, "/venv/site-packages", "/opt/toy") == "/opt/toy/toy/mod.py"
+
+    @pytest.mark.parametrize("folder", ["/venv/lib/python3.12/site-packages", "/usr/lib/python3/dist-packages"])
+    def test_one_in_it_is_reached_through_a_link(self, toy: Toy, folder: str) -> None:
+        assert self.place(toy, folder) == "/qualify/installed/toy/toy/mod.py"
+
+    def test_links_lead_to_the_image_s_packages(self, toy: Toy, tmp_path: Path) -> None:
+        component = toy.component(Arm.CANDIDATE).model_copy(update={"packages": ("toy", "src/more")})
+        write_links(component, tmp_path)
+        links = {p.relative_to(tmp_path).as_posix(): str(p.readlink()) for p in tmp_path.rglob("*") if p.is_symlink()}
+        assert links == {"toy": f"{INSTALL[0]}/toy", "src/more": f"{INSTALL[0]}/more"}
 
 
 class TestCommand:

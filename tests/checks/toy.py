@@ -20,7 +20,7 @@ from harness.stack.record import LockedComponent, StackLock
 from harness.words import Arm
 from tests.stack.origin import Changes, Origin
 
-INSTALL = ("/opt/toy", "/opt/copy")
+INSTALL = ("/opt/venv/lib/python3.11/site-packages", "/opt/copy/dist-packages")
 REFERENCE = f"registry.example/toy@sha256:{'3230c25f' * 8}"
 
 MOD = """\

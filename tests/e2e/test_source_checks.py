@@ -16,7 +16,7 @@ from harness.judge.verdict import judge
 from harness.paths import PROJECT
 from harness.records import Row
 from harness.words import Arm, ExitCode, Word
-from tests.checks.toy import Toy, arm_image, locked_toy, remove_image
+from tests.checks.toy import INSTALL, Toy, arm_image, locked_toy, remove_image
 from tests.containers.bench import FAKES
 from tests.containers.tools import TOOLS, tools_folder
 
@@ -71,13 +71,36 @@ sys.exit(main(["run", *sys.argv[1:]]))
 """As long as a session builds no image of its own, the arms' images and locks are put in here."""
 
 
+WITH_LOCKS = """
+import shutil, sys
+import harness.session.terminal as terminal
+from harness.cli import main
+opened = terminal.open_session
+def with_locks(*arguments, **more):
+    bundle, notes = opened(*arguments, **more)
+    for arm, folder in {0}.items():
+        shutil.copytree(folder, bundle.root / "locks" / arm)
+    return bundle, notes
+terminal.open_session = with_locks
+sys.exit(main(["run", *sys.argv[1:]]))
+"""
+
+SLOW_CHECK = """
+[[checks]]
+name = "slow"
+kind = "command"
+component = "toy"
+command = ["sleep", "2"]
+"""
+
+
 def profile(folder: Path, reference: str) -> str:
     """The fake server's profile with checks, in the test image."""
     tools = tools_folder(folder / "tools")
     text = FAKE_PROFILE.format(python="python3").replace('name = "fake"', 'name = "fake"\nlauncher = "docker"')
     image = f"""
         [serve.env]
-        PYTHONPATH = "{FAKES}:{TOOLS}:/opt/toy"
+        PYTHONPATH = "{FAKES}:{TOOLS}:{INSTALL[0]}"
 
         [image]
         reference = "{reference}"
@@ -167,8 +190,11 @@ class TestLinters:
         assert (found.control, found.candidate) == ("1 finding", "2 findings")
 
     def test_files_are_the_arms_own_in_the_image(self, done: Finished) -> None:
-        assert record(done, "lint", Arm.CONTROL).source.files == ("/opt/toy/toy/mod.py",)
-        assert record(done, "lint", Arm.CANDIDATE).source.files == ("/opt/toy/toy/extra.py", "/opt/toy/toy/mod.py")
+        assert record(done, "lint", Arm.CONTROL).source.files == ("/qualify/installed/toy/toy/mod.py",)
+        assert record(done, "lint", Arm.CANDIDATE).source.files == (
+            "/qualify/installed/toy/toy/extra.py",
+            "/qualify/installed/toy/toy/mod.py",
+        )
 
     def test_a_command_passes_by_its_exit_code(self, done: Finished) -> None:
         assert words(done, "compiles") == [Word.PASS]
@@ -210,6 +236,34 @@ def test_checks_are_selected_like_others(
     assert "left out by the selection" in row(done, "types", Word.NOT_TESTED).reason
     assert done.row("served to the end").word is Word.PASS
     assert not client.containers.list(all=True, filters={"label": f"qualify.session={done.bundle.root.name}"})
+
+
+def test_no_lane_launches_beside_a_check(reference: str, toy: Toy, base: str, tmp_path: Path) -> None:
+    """Two lanes in two processes; the locks lie where a session that builds images will put them."""
+    path = Path(profile(tmp_path, reference))
+    text = path.read_text("utf-8").replace('modes = ["mtp1"]', 'modes = ["mtp0", "mtp1"]').partition("[[checks]]")[0]
+    path.write_text(f"{text}\n[host]\nlanes = 2\n{SLOW_CHECK}", "utf-8")
+    done = run(
+        tmp_path / "results",
+        "--profile",
+        str(path),
+        program=("-c", WITH_LOCKS.format({str(a): str(f) for a, f in toy.folders.items()})),
+    )
+    runs = [record(done, "slow", arm) for arm in Arm]
+    assert [(r.exit.code if r.exit else None, r.fault, r.not_run) for r in runs] == [(0, None, None)] * 2, done.out
+    launched = [json.loads(p.read_bytes()) for p in (done.bundle.root / "launches").glob("*/launch.json")]
+    assert len({x["launch"]["lane"] for x in launched}) == 2
+    assert max(r.end_ns for r in runs) < min(x["begin_ns"] for x in launched)
+    assert {r.container.image_id for r in runs if r.container} == {base}
+
+
+def test_the_plan_names_them(tmp_path: Path) -> None:
+    path = tmp_path / "fake.toml"
+    text = FAKE_PROFILE.format(python="python3").replace('name = "fake"', 'name = "fake"\nlauncher = "docker"')
+    path.write_text(f'{text}\n[image]\nreference = "r/x@sha256:{"a" * 64}"\n{CHECKS}', "utf-8")
+    done = run(tmp_path / "results", "--profile", str(path), program=("-m", "harness.cli", "plan"))
+    assert "checks     5 over the source of both arms, before the first launch" in done.out
+    assert "  types: python3 -m mypy {files}" in done.out
 
 
 def test_a_stack_with_checks_needs_containers(tmp_path: Path) -> None:
