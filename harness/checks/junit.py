@@ -11,10 +11,15 @@ from harness.checks.finding import Node, State, Uncollected, repository_path
 
 MESSAGE = 300
 """Characters of a message that are kept; the whole of it stands in the evidence."""
+LOOKED_AT = 50_000
+"""Characters at the end of a traceback in which the reason is looked for."""
 
-_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^'\n]+)'")
-_NO_NAME = re.compile(r"ImportError: cannot import name '[^'\n]+' from (?:partially initialized module )?'([^'\n]+)'")
-_NO_LIBRARY = re.compile(r"(?:ImportError|OSError): (\S+\.so[.\d]*): cannot open shared object file")
+# Bounded, because a stranger writes the text: nothing in it may take long to be looked for.
+_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.\-]{1,300})'")
+_NO_NAME = re.compile(
+    r"ImportError: cannot import name '[^'\n]{1,300}' from (?:partially initialized module )?'([\w.\-]{1,300})'"
+)
+_NO_LIBRARY = re.compile(r"(?:ImportError|OSError): (\S{1,200}\.so[.\d]{0,30}): cannot open shared object file")
 _RAISED = re.compile(r"^E {3,}(\S.*)$", re.MULTILINE)
 _ORDER = list(State)
 
@@ -73,7 +78,8 @@ def read_junit(data: bytes, *, folder: str, roots: Mapping[str, str], packages: 
 
 def missing_module(text: str, packages: Sequence[str]) -> str | None:
     """The module or library for want of which an import failed, None where the component itself is at fault."""
-    found = [m for pattern in (_NO_MODULE, _NO_NAME, _NO_LIBRARY) for m in pattern.finditer(text)]
+    end = text[-LOOKED_AT:]
+    found = [m for pattern in (_NO_MODULE, _NO_NAME, _NO_LIBRARY) for m in pattern.finditer(end)]
     if not found:
         return None
     name = max(found, key=lambda m: m.start())[1]  # the last error of a chain is the one that was not handled

@@ -120,6 +120,20 @@ class TestPytest:
         with pytest.raises(BrokenReportError, match=told):
             read_junit(text, folder="/", roots={}, packages=())
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "ImportError: " + ".so." * 20_000,
+            "ImportError: .so" + "." * 80_000,
+            "ModuleNotFoundError: No module named '" * 9_000,
+        ],
+        ids=["libraries", "dots", "quotes"],
+    )
+    def test_a_text_made_to_be_slow_is_not(self, text: str) -> None:
+        case = f'<testcase classname="" name="a" file="a.py"><error message="x">{text}</error></testcase>'
+        report = f"<testsuites><testsuite>{case * 20}</testsuite></testsuites>".encode()
+        assert result(Kind.PYTEST, ended(2), report=report).uncollected["a.py"].missing is None
+
     def test_of_a_test_that_stands_there_twice_the_worse_counts(self) -> None:
         bad = '<error message="failed on teardown">x</error>'
         found = result(Kind.PYTEST, ended(1), report=junit("", bad, ""))

@@ -24,6 +24,9 @@ from .sessions import FAKE_PROFILE, Finished, run, stack
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker")]
 
+PATIENCE_S = 600.0
+"""Ten containers beside the launches, on a machine that may have more to do."""
+
 PYTEST = '"python3", "-m", "pytest", "--noconftest", "{tests}"'
 CHECKS = f"""
 [[checks]]
@@ -133,7 +136,7 @@ def program(client: docker.DockerClient, base: str, toy: Toy) -> Iterator[tuple[
 @pytest.fixture(scope="module")
 def done(reference: str, program: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Finished:
     folder = tmp_path_factory.mktemp("session")
-    return run(folder / "results", "--profile", profile(folder, reference), program=program)
+    return run(folder / "results", "--profile", profile(folder, reference), program=program, timeout_s=PATIENCE_S)
 
 
 def row(done: Finished, check: str, word: Word) -> Row:
@@ -230,7 +233,9 @@ def test_checks_are_selected_like_others(
 ) -> None:
     """Launches wait for what was selected, not for what was planned."""
     chosen = ("-k", "test_served or (test_source_check and compiles)")
-    done = run(tmp_path / "results", "--profile", profile(tmp_path, reference), *chosen, program=program)
+    done = run(
+        tmp_path / "results", "--profile", profile(tmp_path, reference), *chosen, program=program, timeout_s=PATIENCE_S
+    )
     assert words(done, "compiles") == [Word.PASS], done.out
     assert words(done, "types") == [Word.NOT_TESTED]
     assert "left out by the selection" in row(done, "types", Word.NOT_TESTED).reason
@@ -247,7 +252,9 @@ def test_no_lane_launches_beside_a_check(reference: str, toy: Toy, base: str, tm
         tmp_path / "results",
         "--profile",
         str(path),
+        *("-k", "test_served or slow"),
         program=("-c", WITH_LOCKS.format({str(a): str(f) for a, f in toy.folders.items()})),
+        timeout_s=PATIENCE_S,
     )
     runs = [record(done, "slow", arm) for arm in Arm]
     assert [(r.exit.code if r.exit else None, r.fault, r.not_run) for r in runs] == [(0, None, None)] * 2, done.out
