@@ -39,6 +39,12 @@ class Checked:
         return reasons[0] if all(reasons) else None
 
     @property
+    def gone(self) -> tuple[str, ...]:
+        """Test files that only the control's lock has; told also where they leave nothing to run."""
+        run = self.runs.get(Arm.CANDIDATE)
+        return compare(Result(), Result(), gone=run.source.gone).vanished if run is not None else ()
+
+    @property
     def comparison(self) -> Comparison:
         """Candidate against control; only where both have an end."""
         source = self.runs[Arm.CANDIDATE].source

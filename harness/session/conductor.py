@@ -39,7 +39,7 @@ class Conductor:
         self._models = {arm: bundle.lock(arm).model for arm in Arm}
         self._ids_below = _ids_below(bundle)
         self.source_checks = checks_of(self.plan)
-        self.checks: tuple[Check, ...] = ()
+        self.awaited_checks: tuple[Check, ...] = ()
         """Those that this run was asked for: nothing is launched before they have ended."""
         self._unchecked: SetupFailure | None = None
 
@@ -100,7 +100,7 @@ class Conductor:
     def _hold_lane(self, lane: int) -> None:
         if lane not in self._locks:
             try:
-                wait_for_checks(self.bundle, self.checks)
+                wait_for_checks(self.bundle, self.awaited_checks)
             except SetupFailure as e:
                 self._unchecked = e
             self._locks[lane] = lane_lock(self._gpus(lane) or (f"{self.plan.session}/lane-{lane}",), LOCK_WAIT_S)

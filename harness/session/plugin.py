@@ -157,7 +157,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Which source checks this run really has: every lane waits for these, and for no other."""
     if CONDUCTOR in session.config.stash:
         chosen = dict.fromkeys(_params(item).get("source_check") for item in session.items)
-        session.config.stash[CONDUCTOR].checks = tuple(check for check in chosen if check is not None)
+        session.config.stash[CONDUCTOR].awaited_checks = tuple(check for check in chosen if check is not None)
 
 
 @pytest.fixture

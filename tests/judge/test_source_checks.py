@@ -176,6 +176,14 @@ class TestNotTested:
             write_check(case.bundle, TYPES, arm, None, not_run="no changed file of pkg fits **/*.py")
         assert case.rows("types")[Word.NOT_TESTED].reason == "no changed file of pkg fits **/*.py"
 
+    def test_the_last_test_of_a_check_that_vanishes_is_told_all_the_same(self, tmp_path: Path) -> None:
+        case = Case(tmp_path, TESTS)
+        for arm in Arm:
+            write_check(case.bundle, TESTS, arm, None, not_run="none", source=Source(gone=("tests/test_a.py",)))
+        found = case.rows()
+        assert found[Word.NOT_TESTED].reason == "none"
+        assert found[Word.WARN].reason == "1 no longer run: tests/test_a.py: a test file of the control's lock only"
+
     def test_nothing_to_look_at_in_the_control_makes_every_finding_new(self, tmp_path: Path) -> None:
         case = Case(tmp_path, TYPES)
         write_check(case.bundle, TYPES, Arm.CONTROL, None, not_run="no changed file of pkg fits **/*.py")

@@ -62,7 +62,7 @@ class TestWaiting:
     def test_a_lane_launches_nothing_before_both_arms_have_ended(self, bundle: Bundle) -> None:
         launcher = Unable()
         conductor = Conductor(bundle, launcher)
-        conductor.checks = (CHECK,)
+        conductor.awaited_checks = (CHECK,)
         launch = conductor.plan.launches[0]
         failures: list[BaseException] = []
 
@@ -93,7 +93,7 @@ class TestWaiting:
         monkeypatch.setattr("harness.session.checking.MARGIN_S", -2 * CHECK.timeout_s)
         launcher = Unable()
         conductor = Conductor(bundle, launcher)
-        conductor.checks = (CHECK,)
+        conductor.awaited_checks = (CHECK,)
         first, second = conductor.plan.launches[:2]
         for launch, error in ((first, SetupFailure), (first, AlreadyFailed), (second, SetupFailure)):
             with pytest.raises(error, match="has no end yet, and nothing is measured beside a source check"):

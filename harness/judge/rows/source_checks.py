@@ -30,6 +30,7 @@ def _rows(checked: Checked) -> Iterator[Row]:
         return
     if checked.not_run:
         yield _row(checked, Word.NOT_TESTED, checked.not_run)
+        yield from _vanished(checked, checked.gone)
         return
     found = checked.comparison
     if found.environment:
@@ -41,8 +42,12 @@ def _rows(checked: Checked) -> Iterator[Row]:
     if found.fixed:
         fixed = f"{len(found.fixed)} fail on the control and pass on the candidate: {_listed(found.fixed)}"
         yield _row(checked, Word.NOTE, fixed)
-    if found.vanished:
-        yield _row(checked, Word.WARN, f"{len(found.vanished)} no longer run: {_listed(found.vanished)}")
+    yield from _vanished(checked, found.vanished)
+
+
+def _vanished(checked: Checked, entries: tuple[str, ...]) -> Iterator[Row]:
+    if entries:
+        yield _row(checked, Word.WARN, f"{len(entries)} no longer run: {_listed(entries)}")
 
 
 def _nothing_new(found: Comparison) -> str:
