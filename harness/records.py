@@ -188,7 +188,7 @@ class ContainerFacts(Record):
     runtime: str
     """What the engine started it with: runc, nvidia, ..."""
     network: str
-    """internal or host."""
+    """internal or host; none for a source check."""
     gpus: tuple[str, ...] = ()
     """UUIDs of the GPUs that were asked for."""
     started_wall: str | None = None

@@ -10,11 +10,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, model_validator
 
+from harness.config.checks import NEEDS_DOCKER, Check, each_once, union
 from harness.config.claims import Claim, subject
 from harness.config.components import Base, Build, Component
 from harness.config.flags import FlagValue, check_flag_name
 from harness.config.image import Image
 from harness.config.strict import Strict
+from harness.errors import ConfigError
 from harness.words import Cache, Warmup
 
 SCHEMA_VERSION = 1
@@ -231,6 +233,7 @@ class Profile(Strict):
     timeouts: Timeouts = Timeouts()
     gates: Gates = Gates()
     estimate: Estimate = Estimate()
+    checks: tuple[Check, ...] = Field((), description="source checks, besides those of the stacks")
     control: str = Field("", description="stack of the control, '' = the profile as it is")
     candidate: str = Field("", description="stack of the candidate, '' = the profile as it is")
 
@@ -244,6 +247,9 @@ class Profile(Strict):
                 raise ValueError(f"plan.modes names `{planned}`, which [modes] does not define ({known})")
         if self.launcher == "docker" and self.image is None:
             raise ValueError('launcher = "docker" needs [image] with reference = "name@sha256:..."')
+        if self.checks and self.launcher != "docker":
+            raise ValueError(NEEDS_DOCKER)
+        each_once(self.checks)
         self.serve.refuse_speculation("serve.flags")
         self.warmup_off.refuse_speculation("warmup_off.flags")
         for mode_name, mode in self.modes.items():
@@ -274,6 +280,7 @@ class Stack(Strict):
     build: Build = Build()
     components: tuple[Component, ...] = ()
     claims: tuple[Claim, ...] = ()
+    checks: tuple[Check, ...] = Field((), description="source checks; both arms run those of both stacks")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Stack:
@@ -285,8 +292,22 @@ class Stack(Strict):
             raise ValueError(f"components names something twice: {', '.join(names)}")
         if self.components and self.base is None:
             raise ValueError('[[components]] need the image that they go onto: [base] reference = "name@sha256:..."')
+        each_once(self.checks)
         subjects = [subject(claim) for claim in self.claims]
         for about in subjects:
             if subjects.count(about) > 1:
                 raise ValueError(f"claims says twice: {' '.join(str(part) for part in about if part is not None)}")
         return self
+
+
+def planned_checks(profile: Profile, control: Stack, candidate: Stack) -> tuple[Check, ...]:
+    """Source checks of a session: those of the profile and of both stacks.
+
+    Raises:
+        ConfigError: one name stands for two checks, or there is no image to run them in.
+    """
+    stacks = ((f"stack {stack.name}", stack.checks) for stack in (control, candidate))
+    found = union(((f"profile {profile.name}", profile.checks), *stacks))
+    if found and profile.launcher != "docker":
+        raise ConfigError(f"check `{found[0].name}`: {NEEDS_DOCKER}")
+    return found

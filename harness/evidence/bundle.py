@@ -60,6 +60,11 @@ class Bundle:
         """The rule of the arm's forged model; absent for other models."""
         return self.root / "locks" / f"{arm}.truth.json"
 
+    @property
+    def checks_dir(self) -> Path:
+        """Source checks, CHECK/ARM/; absent where none was planned."""
+        return self.root / "checks"
+
     def launch(self, launch_id: str) -> LaunchDir:
         """The folder of one launch."""
         return LaunchDir(self.root / "launches" / launch_id)

@@ -18,6 +18,7 @@ from harness.judge.rows import (
     memory,
     readiness,
     resolved,
+    source_checks,
     speed,
     startup,
 )
@@ -33,6 +34,7 @@ SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     identity.rows,
     startup.rows,
     speed.rows,
+    source_checks.rows,
     health.rows,
     images.rows,
     resolved.rows,

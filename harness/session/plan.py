@@ -11,7 +11,7 @@ import hashlib
 import random
 from collections.abc import Iterator
 
-from harness.config.model import Profile, Stack
+from harness.config.model import Profile, Stack, planned_checks
 from harness.records import Plan, PlannedLaunch
 from harness.words import Arm, Cache, Warmup
 
@@ -20,7 +20,12 @@ BA = (Arm.CANDIDATE, Arm.CONTROL)
 
 
 def make_plan(session: str, profile: Profile, control: Stack, candidate: Stack, *, smoke: bool = False) -> Plan:
-    """The plan of a session. The same profile and seed give the same launches in the same order."""
+    """The plan of a session. The same profile and seed give the same launches in the same order.
+
+    Raises:
+        ConfigError: the arms cannot be checked alike.
+    """
+    planned_checks(profile, control, candidate)
     launches = tuple(_numbered(profile))
     estimate = profile.estimate
     starts = sum(estimate.start_cold_s if x.cache is Cache.COLD else estimate.start_warm_s for x in launches)
