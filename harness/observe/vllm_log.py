@@ -30,6 +30,8 @@ class Kind(StrEnum):
     HTTP_READY = "http ready"
     JIT_ARMED = "jit monitor armed"
     LATE_JIT = "late jit"
+    KERNEL_COMPILE = "kernel compile"
+    """A line of b12x's or sparkinfer's own compiler: `outcome` is `miss` or `disk-hit`."""
     RUNNER = "model runner"
     ATTENTION = "attention backend"
     SCHEDULED_TOKENS = "scheduled tokens changed"
@@ -88,6 +90,13 @@ PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
         re.compile(
             r"\b(?P<backend>\w+) (?:kernel |autotune/warmup candidate )?JIT compilation during inference: "
             r"(?P<kernel>[^\s(]+?)(?: \((?P<detail>.*)\))?\.(?: This causes a latency spike.*)?$"
+        ),
+    ),
+    (
+        Kind.KERNEL_COMPILE,
+        re.compile(
+            r"\[(?P<library>\w{1,40}) cute\.compile\] (?P<outcome>[\w-]{1,40})(?: reason=(?P<reason>\S{1,100}))?"
+            r"(?: target=(?P<target>\S{1,500}))?"
         ),
     ),
     (Kind.RUNNER, re.compile(r"Using V2 Model Runner|Model Runner V2 .{0,200}; using the V1 model runner instead")),

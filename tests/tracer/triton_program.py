@@ -5,7 +5,7 @@ Prints what Triton's own hooks and listeners were told, for the test to hold the
 
 # mypy: ignore-errors
 # Triton is not installed beside mypy, and its functions are no Python.
-# ruff: noqa: ANN001, ANN202
+# ruff: noqa: ANN001, ANN202, N803
 
 import json
 import sys
@@ -19,7 +19,12 @@ from triton.runtime import driver
 
 @triton.jit
 def _map_global_topk_to_gathered_ckv_kernel(
-    ids, out, n, DCP_SIZE: tl.constexpr, DCP_INTERLEAVE: tl.constexpr, BLOCK: tl.constexpr  # noqa: N803
+    ids,
+    out,
+    n,
+    DCP_SIZE: tl.constexpr,
+    DCP_INTERLEAVE: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
     offset = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     value = tl.load(ids + offset, mask=offset < n)

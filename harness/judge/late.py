@@ -1,0 +1,127 @@
+"""From when on a kernel is late (DESIGN 2), and the phase that an event fell into.
+
+Late is what was compiled or first loaded after the engine's monitor was armed or, where there is no
+monitor, after KV sizing. Each process that arms a monitor counts from its own line.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+
+from harness.judge.read import LaunchEvidence
+from harness.observe.phases import HEALTHY
+from harness.observe.vllm_log import Event, Kind
+from harness.records import Mark
+
+SIZING, TO_READY, START_UP = "start-up, before KV sizing", "start-up, KV sizing to ready", "start-up"
+BETWEEN, STOPPING, UNKNOWN = "between requests", "after the stop", "unknown time"
+
+
+@dataclass(frozen=True)
+class LateFrom:
+    """The moment after which kernels are late."""
+
+    since: str
+    """What that moment is, in words."""
+    time_ns: int | None
+    """For everything that names no process; None where the launch shows no such moment."""
+    by_process: Mapping[str, int] = field(default_factory=dict)
+    """Moments of the processes that armed a monitor, as the log names them."""
+
+    def is_late(self, time_ns: int | None, process: str = "") -> bool:
+        """True after that moment; False where either time is unknown."""
+        begin = self.by_process.get(process, self.time_ns)
+        return time_ns is not None and begin is not None and time_ns > begin
+
+
+def late_from(launch: LaunchEvidence) -> LateFrom:
+    """From when on this launch's kernels are late."""
+    armed: dict[str, int] = {}
+    for process, time_ns in _start_up_times(launch, Kind.JIT_ARMED):
+        armed.setdefault(process, time_ns)
+    if armed:
+        return LateFrom("the monitor was armed", max(armed.values()), armed)
+    sized = [time_ns for _, time_ns in _start_up_times(launch, Kind.KV_TOKENS)]
+    if sized:
+        return LateFrom("KV sizing, as there is no monitor", max(sized))
+    healthy = launch.mark_ns(HEALTHY)
+    since = "/health answered, as the log shows neither monitor nor KV sizing" if healthy else "no such moment"
+    return LateFrom(since, healthy)
+
+
+def _start_up_times(launch: LaunchEvidence, kind: Kind) -> list[tuple[str, int]]:
+    ready = launch.ready_ns
+    times = [(e.process, launch.clock.at(e.end_offset)) for e in launch.of_kind(kind)]
+    return [(process, t) for process, t in times if t is not None and (ready is None or t <= ready)]
+
+
+def is_late_line(launch: LaunchEvidence, since: LateFrom, event: Event) -> bool:
+    """True for a line of the log after that moment and before the harness asked the server to stop."""
+    time_ns, stop = launch.clock.at(event.end_offset), launch.mark_ns("stop asked")
+    return since.is_late(time_ns, event.process) and (stop is None or time_ns is None or time_ns < stop)
+
+
+@dataclass(frozen=True)
+class Course:
+    """The phases of one launch; a phase is named as the report shows it."""
+
+    launch: LaunchEvidence
+
+    def phase(self, time_ns: int | None) -> str:
+        """The phase at a time. The readiness completion is one of its own."""
+        launch = self.launch
+        if time_ns is None:
+            return UNKNOWN
+        if (stop := launch.mark_ns("stop asked")) is not None and time_ns >= stop:
+            return STOPPING
+        step = launch.step_at(time_ns)
+        ready = launch.ready_ns
+        if step != BETWEEN or (ready is not None and time_ns > ready):
+            return step
+        if self._sized_ns is None:
+            return START_UP
+        return SIZING if time_ns <= self._sized_ns else TO_READY
+
+    @cached_property
+    def _sized_ns(self) -> int | None:
+        return max((t for _, t in _start_up_times(self.launch, Kind.KV_TOKENS)), default=None)
+
+    def serving(self, time_ns: int | None) -> bool:
+        """True from the readiness completion on."""
+        return self.phase(time_ns) not in (SIZING, TO_READY, START_UP, STOPPING, UNKNOWN)
+
+    def requests(self, begin_ns: int | None, end_ns: int | None) -> tuple[str, ...]:
+        """Requests that were in flight in a stretch of time."""
+        if begin_ns is None or end_ns is None:
+            return ()
+        every = (r for w in self.launch.windows for r in w.requests)
+        return tuple(r.request for r in every if r.begin_ns <= end_ns and begin_ns <= r.end_ns)
+
+
+class WallClock:
+    """From a file's time to the clock of the marks, which hold both: the wall's in whole milliseconds."""
+
+    def __init__(self, marks: Sequence[Mark]) -> None:
+        pairs = ((_wall_ns(m.wall), m.mono_ns) for m in marks)
+        self._pairs = sorted((wall, mono) for wall, mono in pairs if wall is not None)
+
+    def monotonic_ns(self, wall_ns: int | None) -> int | None:
+        """By the mark that is nearest, since a clock may be set; None without a mark or a time."""
+        if wall_ns is None or not self._pairs:
+            return None
+        place = bisect.bisect_left(self._pairs, (wall_ns, 0))
+        near = self._pairs[max(0, place - 1) : place + 1]
+        wall, mono = min(near, key=lambda p: abs(p[0] - wall_ns))
+        return mono + wall_ns - wall
+
+
+def _wall_ns(text: str) -> int | None:
+    """Nanoseconds since 1970, None for a mark without a wall time."""
+    try:
+        return round(datetime.fromisoformat(text).timestamp() * 1000) * 1_000_000
+    except ValueError:
+        return None
