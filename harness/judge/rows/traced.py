@@ -8,7 +8,6 @@ from harness.judge.case import Case, Cell
 from harness.judge.ledger import SEEN, launch_mismatches
 from harness.judge.read import LaunchEvidence
 from harness.observe.jit.ledger import Source
-from harness.observe.jit.mismatch import Mismatch
 from harness.records import Row
 from harness.words import Word
 
@@ -59,14 +58,10 @@ def _mismatch(case: Case, cell: Cell) -> Row:
     texts = ["; ".join(str(m) for _, m in found) or "none" for found in (control, candidate)]
     sources = tuple(f"launches/{x.folder.id}/{place}" for x, m in (new or control + candidate) for place in m.places)
     if new:
-        reason = "; ".join(_with_ranks(m) for _, m in new)
+        reason = "; ".join(str(m) for _, m in new)
         return cell.row(MISMATCH, Word.FAIL, reason, control=texts[0], candidate=texts[1], sources=sources)
     reason = "none that the control does not have" if candidate else "warm-up covered what serving used"
     return cell.row(MISMATCH, Word.PASS, reason, control=texts[0], candidate=texts[1], sources=sources)
-
-
-def _with_ranks(mismatch: Mismatch) -> str:
-    return f"{mismatch} ({', '.join(mismatch.ranks)})"
 
 
 def _untold(case: Case, cell: Cell, name: str) -> Row | None:
