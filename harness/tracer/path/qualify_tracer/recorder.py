@@ -22,6 +22,7 @@ from . import surroundings
 FORMAT = 1
 """Version of the lines, for the reader."""
 
+NAME_CHARACTERS = 500
 LINE_BYTES = 64 << 10
 """A longer line loses its signature and values, never its kernel."""
 
@@ -81,7 +82,7 @@ class Recorder:
             "record": "kernel",
             "event": event,
             "backend": backend,
-            "kernel": kernel,
+            "kernel": plain(kernel, NAME_CHARACTERS),
             "begin_ns": begin["begin_ns"],
             "end_ns": end_ns,
             "thread": threading.current_thread().name,
