@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,7 +91,7 @@ def test_a_compilation_that_failed_is_not_late(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("name", [LATE, MISMATCH])
-def test_a_source_that_sees_nothing_is_no_none(tmp_path: Path, does: dict[str, str], told: str, name: str) -> None:
+def test_a_source_that_sees_nothing_is_no_none(tmp_path: Path, does: dict[str, Any], told: str, name: str) -> None:
     both = traced(tmp_path / "both").both(**does).judge().row(name)
     assert both.word is Word.NOT_TESTED
     assert told in both.reason

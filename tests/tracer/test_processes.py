@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -211,7 +212,7 @@ def memory_of(done: Traced) -> tuple[object, ...]:
     ids=["in use", "not initialised", "capturing a graph"],
 )
 def test_the_devices_memory_is_asked_only_where_cuda_is_in_use(
-    tmp_path: Path, environment: dict[str, str], memory: tuple[object, ...]
+    tmp_path: Path, environment: dict[str, Any], memory: tuple[object, ...]
 ) -> None:
     torch = {"torch/__init__.py": TORCH}
     done = run(tmp_path, "import torch\n" + COMPILE + "compile_()", TRITON, torch, **environment)
@@ -230,12 +231,12 @@ def test_torch_is_not_imported_for_it(tmp_path: Path) -> None:
         ("import torch.distributed", {}, (3, "torch.distributed")),
         ("", {"RANK": "2", "LOCAL_RANK": "0"}, (2, "RANK")),
         ("", {"LOCAL_RANK": "1"}, (1, "LOCAL_RANK")),
-        ("import multiprocessing as m\nm.current_process().name = 'Vllm' + 'Worker-5'", {}, (5, "process name")),
+        ("import multiprocessing as m\nm.current_process().name = 'VllmWork' + 'er-5'", {}, (5, "process name")),
         ("", {}, (None, "unknown")),
     ],
 )
 def test_the_rank_is_that_of_torch_or_of_the_environment(
-    tmp_path: Path, program: str, environment: dict[str, str], rank: tuple[int | None, str]
+    tmp_path: Path, program: str, environment: dict[str, Any], rank: tuple[int | None, str]
 ) -> None:
     distributed = "from torch import _Distributed as _d\n" + "".join(
         f"{n} = _d.{n}\n" for n in ("is_available", "is_initialized", "get_rank")
