@@ -78,7 +78,8 @@ def _described(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         if "Constexpr" in str(parameter.annotation):
             constexprs[parameter.name] = plain(value)
         else:
-            signature[parameter.name] = plain(getattr(value, "dtype", None) or type(value).__name__)
+            kind = getattr(value, "dtype", None) or type(value)
+            signature[parameter.name] = plain(getattr(kind, "__name__", kind))
     return {
         "kernel": str(name),
         "module": str(getattr(kernel, "__module__", "") or ""),
