@@ -28,41 +28,49 @@ class LateFrom:
     since: str
     """What that moment is, in words."""
     time_ns: int | None
-    """For everything that names no process; None where the launch shows no such moment."""
-    by_process: Mapping[str, int] = field(default_factory=dict)
-    """Moments of the processes that armed a monitor, as the log names them."""
+    """For what the log does not tell; None where the launch shows no such moment."""
+    by_process: Mapping[str, Event] = field(default_factory=dict)
+    """Lines of the processes that armed a monitor, as the log names them."""
+    line: Event | None = None
+    """The line from which on all are late."""
 
-    def is_late(self, time_ns: int | None, process: str = "") -> bool:
+    def is_late(self, time_ns: int | None) -> bool:
         """True after that moment; False where either time is unknown."""
-        begin = self.by_process.get(process, self.time_ns)
-        return time_ns is not None and begin is not None and time_ns > begin
+        return time_ns is not None and self.time_ns is not None and time_ns > self.time_ns
+
+    def is_late_line(self, event: Event, time_ns: int | None) -> bool:
+        """The same for a line of the log, by its place: lines that arrive together share a time."""
+        begin = self.by_process.get(event.process, self.line)
+        return self.is_late(time_ns) if begin is None else event.end_offset > begin.end_offset
 
 
 def late_from(launch: LaunchEvidence) -> LateFrom:
     """From when on this launch's kernels are late."""
-    armed: dict[str, int] = {}
-    for process, time_ns in _start_up_times(launch, Kind.JIT_ARMED):
-        armed.setdefault(process, time_ns)
+    armed: dict[str, Event] = {}
+    for event, _ in _start_up_lines(launch, Kind.JIT_ARMED):
+        armed.setdefault(event.process, event)
     if armed:
-        return LateFrom("the monitor was armed", max(armed.values()), armed)
-    sized = [time_ns for _, time_ns in _start_up_times(launch, Kind.KV_TOKENS)]
-    if sized:
-        return LateFrom("KV sizing, as there is no monitor", max(sized))
+        last = max(armed.values(), key=lambda e: e.end_offset)
+        return LateFrom("the monitor was armed", launch.clock.at(last.end_offset), armed, last)
+    if sized := _start_up_lines(launch, Kind.KV_TOKENS):
+        event, time_ns = sized[-1]
+        return LateFrom("KV sizing, as there is no monitor", time_ns, line=event)
     healthy = launch.mark_ns(HEALTHY)
     since = "/health answered, as the log shows neither monitor nor KV sizing" if healthy else "no such moment"
     return LateFrom(since, healthy)
 
 
-def _start_up_times(launch: LaunchEvidence, kind: Kind) -> list[tuple[str, int]]:
+def _start_up_lines(launch: LaunchEvidence, kind: Kind) -> list[tuple[Event, int]]:
+    """Lines of a kind before the first request was served, with their times."""
     ready = launch.ready_ns
-    times = [(e.process, launch.clock.at(e.end_offset)) for e in launch.of_kind(kind)]
-    return [(process, t) for process, t in times if t is not None and (ready is None or t <= ready)]
+    times = [(e, launch.clock.at(e.end_offset)) for e in launch.of_kind(kind)]
+    return [(e, t) for e, t in times if t is not None and (ready is None or t <= ready)]
 
 
 def is_late_line(launch: LaunchEvidence, since: LateFrom, event: Event) -> bool:
     """True for a line of the log after that moment and before the harness asked the server to stop."""
     time_ns, stop = launch.clock.at(event.end_offset), launch.mark_ns("stop asked")
-    return since.is_late(time_ns, event.process) and (stop is None or time_ns is None or time_ns < stop)
+    return since.is_late_line(event, time_ns) and (stop is None or time_ns is None or time_ns < stop)
 
 
 @dataclass(frozen=True)
@@ -88,7 +96,7 @@ class Course:
 
     @cached_property
     def _sized_ns(self) -> int | None:
-        return max((t for _, t in _start_up_times(self.launch, Kind.KV_TOKENS)), default=None)
+        return max((t for _, t in _start_up_lines(self.launch, Kind.KV_TOKENS)), default=None)
 
     def serving(self, time_ns: int | None) -> bool:
         """True from the readiness completion on."""

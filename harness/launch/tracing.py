@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -39,7 +40,7 @@ def collect(work: Path, target: Path) -> None:
     """Copy what the tracer wrote from the work folder into the bundle.
 
     The code under test can write there too: only plain files of the expected name are taken, links are
-    not followed, and nothing beyond `LIMIT_BYTES`.
+    not followed, and nothing beyond `LIMIT_BYTES`, which the ledger then says.
     """
     left = LIMIT_BYTES
     target.mkdir(exist_ok=True)
@@ -48,6 +49,8 @@ def collect(work: Path, target: Path) -> None:
             continue
         left -= entry.stat(follow_symlinks=False).st_size
         if left < 0:
+            fault = {"record": "fault", "place": "bundle", "error": f"more than {LIMIT_BYTES} bytes were traced"}
+            (target / "left-out.jsonl").write_text(json.dumps(fault) + "\n", "ascii")
             break
         descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW)
         with os.fdopen(descriptor, "rb") as source, (target / entry.name).open("wb") as copy:

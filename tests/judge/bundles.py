@@ -73,6 +73,8 @@ class Behaviour:
     files_at_start: int | None = None
     """None = none when cold, five when warm."""
     listings: bool = True
+    start_lines: tuple[str, ...] = ()
+    """Text of the log after KV sizing, and before the monitor is armed."""
     late_lines: tuple[str, ...] = ()
     """Text of the log during the first long prompt."""
 

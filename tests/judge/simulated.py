@@ -107,6 +107,7 @@ class _Launch:
         if tokens:
             self.say(f"{ENGINE}[kv_cache_utils.py:2327] CPU KV cache size: {tokens:,} tokens")
         self.trace(does.prepared)
+        self.say(*does.start_lines)
         if does.armed:
             self.clock.pass_s(0.01)
             self.say(f"{ENGINE}[jit_monitor.py:84] Kernel JIT monitor activated; x will use mode=warn.")

@@ -107,6 +107,6 @@ def _differing(every: Sequence[Specialisation]) -> set[str]:
 
 
 def _text(found: Sequence[Specialisation], names: set[str]) -> str:
-    texts = list(dict.fromkeys(text(tuple(x for x in one if x[0] in names)) for one in found))
+    texts = list(dict.fromkeys(text(tuple(x for x in one if x[0] in names)) or "-" for one in found))
     more = f", and {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
     return ", ".join(texts[:SHOWN]) + more
