@@ -21,7 +21,7 @@ from harness.report.text import plural
 from harness.words import Arm, Word
 
 ORDER: tuple[tuple[str, ...], ...] = (
-    ("late",),
+    ("late", "specialisation mismatch", "claim late_jit_removed"),
     ("KV",),
     ("memory", "residency", "lowest free", "free", "GPU", "host RSS"),
     ("accepted",),

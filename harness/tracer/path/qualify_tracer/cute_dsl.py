@@ -6,13 +6,15 @@ compile` gets the wrapper. In modern versions it is an object that takes options
 
 from __future__ import annotations
 
-import inspect
 import sys
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .finder import Changed
 from .recorder import Recorder, plain
+
+if TYPE_CHECKING:
+    import inspect
 
 BACKEND = "CuTeDSL"
 ATTRIBUTES = 64
@@ -92,6 +94,8 @@ def _described(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bound(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[inspect.Parameter, Any]]:
+    import inspect  # noqa: PLC0415  # dear, and most processes of a server never get here
+
     try:
         signature = inspect.signature(kernel)
         names = {k: v for k, v in kwargs.items() if k in signature.parameters}
