@@ -78,11 +78,11 @@ def monitor_lines(launch: LaunchEvidence) -> Iterator[Sighting]:
         yield Sighting(
             source=Source.MONITOR,
             what="late JIT",
-            kernel=event.values["kernel"],
+            kernel=str(event.values["kernel"]),
             phase=course.phase(time_ns),
             late=True,
             place=launch.place(event),
-            specialisation=_constexprs(event.values.get("detail", "")),
+            specialisation=_constexprs(str(event.values.get("detail", ""))),
             requests=course.requests(time_ns, time_ns),
             rank=event.process,
         )
@@ -103,8 +103,8 @@ def log_compiles(launch: LaunchEvidence, since: LateFrom) -> Iterator[Sighting]:
     course = Course(launch)
     for event in launch.log:
         if event.kind is Kind.KERNEL_COMPILE:
-            outcome, kernel = event.values["outcome"], event.values.get("target")
-            what = whats.get(outcome, outcome)
+            outcome, target = str(event.values["outcome"]), event.values.get("target")
+            what, kernel = whats.get(outcome, outcome), None if target is None else str(target)
         elif event.kind in (Kind.CACHE_MISS, Kind.CACHE_HIT):
             what, kernel = COMPILED if event.kind is Kind.CACHE_MISS else FROM_DISK, None
             what += " by torch.compile"

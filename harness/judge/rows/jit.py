@@ -34,7 +34,7 @@ def _monitor(cell: Cell) -> Row:
     if not all(sides):
         return cell.row(name, Word.NOT_TESTED, "an arm has no launch that became ready")
     unarmed = [[x.folder.id for x in side if not is_armed(x)] for side in sides]
-    kernels = [sorted({e.values["kernel"] for x in side for e in x.of_kind(Kind.LATE_JIT)}) for side in sides]
+    kernels = [sorted({str(e.values["kernel"]) for x in side for e in x.of_kind(Kind.LATE_JIT)}) for side in sides]
     sources = tuple(x.place(e) for side in sides for x in side for e in x.of_kind(Kind.LATE_JIT))
     texts = [
         "not armed" if len(off) == len(side) else ", ".join(found) or "none"
