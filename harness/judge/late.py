@@ -75,28 +75,24 @@ def is_late_line(launch: LaunchEvidence, since: LateFrom, event: Event) -> bool:
 
 @dataclass(frozen=True)
 class Course:
-    """The phases of one launch; a phase is named as the report shows it."""
+    """The phases of one launch; a phase is named as the report shows it. Asked about thousands of files."""
 
     launch: LaunchEvidence
 
     def phase(self, time_ns: int | None) -> str:
         """The phase at a time. The readiness completion is one of its own."""
-        launch = self.launch
         if time_ns is None:
             return UNKNOWN
-        if (stop := launch.mark_ns("stop asked")) is not None and time_ns >= stop:
+        if self._stop_ns is not None and time_ns >= self._stop_ns:
             return STOPPING
-        step = launch.step_at(time_ns)
-        ready = launch.ready_ns
-        if step != BETWEEN or (ready is not None and time_ns > ready):
+        times, steps = self._changes
+        place = bisect.bisect_right(times, time_ns)
+        step = steps[place - 1] if place else BETWEEN
+        if step != BETWEEN or (self._ready_ns is not None and time_ns > self._ready_ns):
             return step
         if self._sized_ns is None:
             return START_UP
         return SIZING if time_ns <= self._sized_ns else TO_READY
-
-    @cached_property
-    def _sized_ns(self) -> int | None:
-        return max((t for _, t in _start_up_lines(self.launch, Kind.KV_TOKENS)), default=None)
 
     def serving(self, time_ns: int | None) -> bool:
         """True from the readiness completion on."""
@@ -106,8 +102,29 @@ class Course:
         """Requests that were in flight in a stretch of time."""
         if begin_ns is None or end_ns is None:
             return ()
-        every = (r for w in self.launch.windows for r in w.requests)
-        return tuple(r.request for r in every if r.begin_ns <= end_ns and begin_ns <= r.end_ns)
+        return tuple(name for name, begin, end in self._requests if begin <= end_ns and begin_ns <= end)
+
+    @cached_property
+    def _stop_ns(self) -> int | None:
+        return self.launch.mark_ns("stop asked")
+
+    @cached_property
+    def _ready_ns(self) -> int | None:
+        return self.launch.ready_ns
+
+    @cached_property
+    def _sized_ns(self) -> int | None:
+        return max((t for _, t in _start_up_lines(self.launch, Kind.KV_TOKENS)), default=None)
+
+    @cached_property
+    def _changes(self) -> tuple[list[int], list[str]]:
+        """When a step of the course begins or ends, and what runs from then on."""
+        times = sorted(m.mono_ns for m in self.launch.marks if m.mark in ("step begins", "step ends"))
+        return times, [self.launch.step_at(t) for t in times]
+
+    @cached_property
+    def _requests(self) -> list[tuple[str, int, int]]:
+        return [(r.request, r.begin_ns, r.end_ns) for w in self.launch.windows for r in w.requests]
 
 
 class WallClock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -103,6 +104,16 @@ def test_a_tracer_that_is_broken_harms_nobody(tmp_path: Path) -> None:
     )
     assert done.stdout == "runs\n"
     assert done.stderr == "qualify tracer: not installed: OSError: broken\n"
+
+
+@pytest.mark.parametrize("version", ["3.9", "3.10", "3.12", "3.13", "3.14"])
+def test_every_python_of_a_server_can_run_it(tmp_path: Path, version: str) -> None:
+    python = shutil.which(f"python{version}") or ""
+    if not python or subprocess.run([python, "-V"], capture_output=True, check=False).returncode:
+        pytest.skip(f"no Python {version} here")
+    done = run(tmp_path, COMPILE + "compile_()", TRITON, CUTLASS, python=python)
+    assert (done.code, done.err, done.of("fault")) == (0, "", [])
+    assert done.compiled() == [("_kernel", {"SIZE": 4})]
 
 
 # --- fork, spawn, death -----------------------------------------------------------------------------
