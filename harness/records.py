@@ -44,11 +44,18 @@ class PlannedLaunch(Record):
     """Number of the pair within the cell, from 0; -1 for a burn-in launch."""
     warm_from: str | None = None
     """The cold launch whose caches a warm one starts with a copy of."""
+    trace: bool = False
+    """The tracer runs inside the server: kernels are judged, and nothing else."""
 
     @property
     def burn_in(self) -> bool:
         """Recorded, but never measured against anything."""
-        return self.pair < 0
+        return self.pair < 0 and not self.trace
+
+    @property
+    def measured(self) -> bool:
+        """One of a cell's launches, and not a burn-in or a trace."""
+        return self.pair >= 0 and not self.trace
 
 
 class Plan(Record):

@@ -75,6 +75,19 @@ class Word(StrEnum):
     REFUSED = "refused"
 
 
+class Claimed(StrEnum):
+    """What a claim came to."""
+
+    HELD = "HELD"
+    REFUTED = "REFUTED"
+    NOT_SHOWN = "NOT SHOWN"
+
+    @property
+    def word(self) -> Word:
+        """The word of the claim's row: a claim that nothing shows is neither a pass nor a fail."""
+        return {Claimed.HELD: Word.PASS, Claimed.REFUTED: Word.FAIL, Claimed.NOT_SHOWN: Word.INCONCLUSIVE}[self]
+
+
 class Identity(StrEnum):
     """How the outputs of two runs of the same prompts compare."""
 

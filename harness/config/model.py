@@ -171,6 +171,7 @@ class PlanConfig(Strict):
     caches: tuple[Cache, ...] = Field((Cache.COLD, Cache.WARM), min_length=1)
     pairs: Positive = Field(1, description="pairs of launches per warm cell; 1 or even")
     burn_in: int = Field(0, ge=0, description="recorded launches per lane before the first measured pair")
+    trace: bool = Field(False, description="per arm and mode, a launch of its own with the tracer inside the server")
     seed: int = Field(0, ge=0)
 
     @model_validator(mode="after")

@@ -169,6 +169,11 @@ class LaunchDir:
         return self.root / "caches.json"
 
     @property
+    def trace_dir(self) -> Path:
+        """What the tracer wrote inside the server; absent for a launch that was not traced."""
+        return self.root / "trace"
+
+    @property
     def host_samples_file(self) -> Path:
         """Memory of the server's processes over time."""
         return self.root / "host.parquet"

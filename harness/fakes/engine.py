@@ -11,6 +11,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from harness.fakes import tracing
 from harness.fakes.answers import Head, Reply
 from harness.fakes.asks import ApiError, Ask, check_total
 from harness.fakes.counters import Counters, Increment
@@ -131,6 +132,8 @@ class Engine:
             return
         with self._lock:
             first, self._jit_done = not self._jit_done, True
+        if first:
+            tracing.first_long_prompt(self.settings.faults)
         for fault in self.settings.faults.all("late-jit") if first else ():
             log(late_jit(fault.value))
             time.sleep(LATE_JIT_S)

@@ -39,6 +39,13 @@ KINDS: dict[str, Kind] = {
     "late-jit": Kind(
         "names KERNEL in a JIT monitor line, late by 0.25 s, at the first prompt over 1000 tokens", "KERNEL"
     ),
+    "trace-sees": Kind("in a trace launch: a kernel library is hooked"),
+    "trace-changed": Kind("in a trace launch: the tracer's hook does not fit the library"),
+    "trace-warm": Kind("in a trace launch: the warm-up compiles KERNEL", "KERNEL"),
+    "trace-late": Kind("in a trace launch: the first prompt over 1000 tokens compiles KERNEL", "KERNEL"),
+    "trace-mismatch": Kind(
+        "in a trace launch: KERNEL/SIZE:1:4 is warmed up for SIZE=1, and the long prompt needs SIZE=4", "KERNEL"
+    ),
     "die-at-first-request": Kind("exits with code 1 when the first completion arrives"),
     "die-after": Kind("exits with code 1 when completion N arrives", "N"),
     "http-500": Kind("answers completion N with 500", "N"),

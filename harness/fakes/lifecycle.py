@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from harness.fakes import log_lines
+from harness.fakes import log_lines, tracing
 from harness.fakes.counters import Counters
 from harness.fakes.engine import Engine
 from harness.fakes.log_lines import Line, log, write
@@ -80,6 +80,8 @@ def _start(settings: Settings, listen: Callable[[], None], awaited: Iterable[int
         return True
     if settings.faults.hit("die-at-start"):
         return False
+    tracing.hooks(settings.faults)
+    tracing.warm_up(settings.faults)
     log(*log_lines.kv_cache(settings))
     if stopped_within(max(0.0, began + settings.start_s - time.monotonic())):
         return True

@@ -24,7 +24,7 @@ from harness.launch.docker import labels, settings
 from harness.launch.docker.engine import Engine, EngineError, Json, Missing
 from harness.launch.docker.launcher import DEFAULT_PATH
 from harness.launch.docker.outcome import environment_of, is_running
-from harness.observe.vllm_log import Kind, events
+from harness.observe.log import Kind, events
 
 HTTP_TIMEOUT_S = 5.0
 ARGUMENT_BYTES = 120_000

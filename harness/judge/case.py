@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -14,7 +14,8 @@ from harness.forge.arithmetic import Rule
 from harness.forge.truth import load_rule_file
 from harness.judge.proof import cache_proof
 from harness.judge.read import LaunchEvidence, WindowEvidence, read_launch
-from harness.records import ENGINE_STAGE, IMAGE_STAGE, Lock, Plan, Row, Run
+from harness.observe.jit.ledger import Ledger
+from harness.records import ENGINE_STAGE, IMAGE_STAGE, Lock, Plan, PlannedLaunch, Row, Run
 from harness.stack.reading import parse_lock
 from harness.stack.record import LOCK_FILE, StackLock
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup, Word
@@ -101,6 +102,8 @@ class Case:
     run: Run
     launches: dict[str, LaunchEvidence]
     cells: tuple[Cell, ...]
+    traced: tuple[Cell, ...]
+    """Launches with the tracer inside, per mode: nothing but kernels is judged from them."""
     locks: dict[Arm, Lock]
     rules: dict[Arm, Rule]
     """Rules of the forged models; empty for others."""
@@ -111,6 +114,13 @@ class Case:
     def manifest(self) -> str:
         """SHA-256 of every file of the evidence as it is now, in the format of SHA256SUMS."""
         return manifest_text(self.bundle.root)
+
+    @cached_property
+    def ledgers(self) -> dict[str, Ledger]:
+        """The JIT ledger of every launch that began."""
+        from harness.judge.ledger import ledger  # noqa: PLC0415  # it reads memory, whose rows read cases
+
+        return {i: ledger(x) for i, x in self.launches.items() if x.record is not None}
 
     @property
     def contexts(self) -> list[int]:
@@ -130,24 +140,13 @@ def read_case(bundle: Bundle) -> Case:
     """
     plan = bundle.plan()
     launches = {x.id: read_launch(bundle.launch(x.id)) for x in plan.launches}
-    keys = dict.fromkeys((x.mode, x.warmup, x.cache) for x in plan.launches if not x.burn_in)
-    cells = []
-    for mode, warmup, cache in keys:
-        sides = {
-            arm: tuple(
-                _as_judged(launches[x.id])
-                for x in sorted(plan.launches, key=lambda x: x.pair)
-                if (x.mode, x.warmup, x.cache, x.arm) == (mode, warmup, cache, arm) and not x.burn_in
-            )
-            for arm in Arm
-        }
-        cells.append(Cell(mode, warmup, cache, sides[Arm.CONTROL], sides[Arm.CANDIDATE]))
     return Case(
         bundle=bundle,
         plan=plan,
         run=bundle.run(),
         launches=launches,
-        cells=tuple(cells),
+        cells=_cells([x for x in plan.launches if x.measured], launches),
+        traced=_cells([x for x in plan.launches if x.trace], launches),
         locks={arm: bundle.lock(arm) for arm in Arm},
         rules={arm: load_rule_file(bundle.truth_file(arm)) for arm in Arm if bundle.truth_file(arm).is_file()},
         stack_locks={arm: _stack_lock(bundle, arm) for arm in Arm if bundle.stack_lock_dir(arm).is_dir()},
@@ -159,6 +158,21 @@ def _stack_lock(bundle: Bundle, arm: Arm) -> StackLock:
         return parse_lock(bundle.stack_lock_dir(arm) / LOCK_FILE)
     except ConfigError as e:
         raise BundleError(str(e)) from None
+
+
+def _cells(planned: Sequence[PlannedLaunch], launches: Mapping[str, LaunchEvidence]) -> tuple[Cell, ...]:
+    cells = []
+    for mode, warmup, cache in dict.fromkeys((x.mode, x.warmup, x.cache) for x in planned):
+        sides = {
+            arm: tuple(
+                _as_judged(launches[x.id])
+                for x in sorted(planned, key=lambda x: x.pair)
+                if (x.mode, x.warmup, x.cache, x.arm) == (mode, warmup, cache, arm)
+            )
+            for arm in Arm
+        }
+        cells.append(Cell(mode, warmup, cache, sides[Arm.CONTROL], sides[Arm.CANDIDATE]))
+    return tuple(cells)
 
 
 def _as_judged(launch: LaunchEvidence) -> LaunchEvidence:

@@ -13,6 +13,7 @@ from harness.errors import BundleError
 from harness.evidence.bundle import LaunchDir, read_lines, read_record
 from harness.image.identity import FoundImage, Verification
 from harness.observe import prometheus
+from harness.observe.jit.files import Entry
 from harness.observe.log import Event, Kind, events, read_chunks
 from harness.observe.phases import HEALTHY, SERVED, LogClock
 from harness.records import CheckRecord, LaunchRecord, Mark, OutputRecord, RequestRecord, Window
@@ -173,15 +174,21 @@ class LaunchEvidence:
         """Windows of a step at every context."""
         return [w for w in self.windows if w.window.step is step]
 
-    def listings(self) -> dict[str, dict[str, int]]:
-        """Cache folders: stage -> relative path -> bytes."""
+    def listings(self) -> dict[str, dict[str, Entry]]:
+        """Cache folders: stage -> relative path -> bytes and time of the last change.
+
+        A stage `after ...` holds only what is new or changed since the stage before it.
+        """
         if not self.folder.caches_file.is_file():
             return {}
         try:
-            found: dict[str, dict[str, int]] = json.loads(self.folder.caches_file.read_bytes())
+            found: dict[str, dict[str, int | list[int]]] = json.loads(self.folder.caches_file.read_bytes())
         except ValueError as e:
             raise BundleError(f"{self.folder.caches_file}: not valid JSON ({e})") from None
-        return found
+        return {
+            stage: {path: (e, None) if isinstance(e, int) else (e[0], e[1]) for path, e in listed.items()}
+            for stage, listed in found.items()
+        }
 
     def place(self, event: Event) -> str:
         """Where a log event stands, for a row's sources."""

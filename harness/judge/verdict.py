@@ -15,6 +15,7 @@ from harness.judge.rows import (
     integrity,
     jit,
     kv,
+    late_claim,
     memory,
     readiness,
     resolved,
@@ -28,6 +29,7 @@ from harness.words import VERDICT_EXIT, VERDICT_ORDER, Word
 SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     readiness.rows,
     jit.rows,
+    late_claim.rows,
     kv.rows,
     memory.rows,
     acceptance.rows,

@@ -19,6 +19,7 @@ from harness.report.launches import (
     model_text,
     stack_differences,
 )
+from harness.report.ledgers import arm_ledgers, launch_ledgers
 from harness.report.memories import tracks
 from harness.report.model import flags, grouped, noteworthy, untested, why
 from harness.report.speeds import panels
@@ -36,6 +37,7 @@ CONTENTS = (
     ("compared", "What was compared"),
     ("noteworthy", "What stands out"),
     ("rows", "Every row"),
+    ("jit", "Late kernels"),
     ("start-up", "Start-up"),
     ("throughput", "Throughput"),
     ("memory", "Memory"),
@@ -106,6 +108,8 @@ def _evidence(case: Case) -> dict[str, Any]:
         ],
         "many_fold": plots.MANY_FOLD,
         "launches": launch_lines(case),
+        "arm_ledgers": arm_ledgers(case),
+        "launch_ledgers": launch_ledgers(case),
         "failures": failures(case),
         "contents": [(i, text) for i, text in CONTENTS if i != "failures" or failures(case)],
     }

@@ -152,10 +152,16 @@ def _set_rate_axis(axes: Axes, panel: Panel) -> None:
     axes.set_ylim(middle - half, middle + half)
 
 
+def _group(launch: PlannedLaunch) -> str:
+    if launch.burn_in:
+        return "burn-in"
+    return f"{launch.warmup} {launch.cache}{' trace' if launch.trace else ''}"
+
+
 def _name_groups(axes: Axes, launches: Sequence[PlannedLaunch]) -> None:
     """Above the panel: which launches share warm-up and cache."""
     begin = 0
-    for label, members in groupby(launches, key=lambda x: "burn-in" if x.burn_in else f"{x.warmup} {x.cache}"):
+    for label, members in groupby(launches, key=_group):
         end = begin + len(list(members))
         axes.text(
             (begin + end - 1) / 2,

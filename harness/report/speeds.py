@@ -104,7 +104,7 @@ def _panel(case: Case, mode: str, context: int, metric: Metric) -> Panel:
     columns = []
     for planned in in_order(case):
         launch = case.launches[planned.id]
-        windows = launch.windows_of(step, context) if planned.mode == mode else []
+        windows = launch.windows_of(step, context) if planned.mode == mode and not planned.trace else []
         if windows:
             points = tuple(_point(planned, w, of_pass(w)) for w in windows)
             columns.append(Column(planned, points, median(launch, context)))

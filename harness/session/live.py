@@ -26,6 +26,8 @@ from harness.launch.launcher import (
 )
 from harness.launch.logpipe import tail
 from harness.launch.readiness import FirstRequestServed, Healthy, ModelNamed, wait_until_ready
+from harness.launch.tracing import FOLDER, TRACER, collect, traced_environment
+from harness.observe.jit.files import Entry, Listing, changes
 from harness.observe.sampler import HostSampler
 from harness.records import ENGINE_STAGE, LaunchRecord, Mark, OutputRecord, Plan, PlannedLaunch, RequestRecord
 from harness.session.asking import Asker, Wanted
@@ -58,11 +60,11 @@ class LiveLaunch:
         self.folder = bundle.launch(launch.id)
         self._caches = caches
         work = Path(tempfile.mkdtemp(prefix=WORK_DIR_PREFIX))
-        self._folders = Folders(model, caches.live, work, gpus)
+        self._folders = Folders(model, caches.live, work, gpus, TRACER if launch.trace else None)
         self._server: Server | None = None
         self._asker: Asker | None = None
         self._sampler: HostSampler | None = None
-        self._cache_listings: dict[str, dict[str, int]] = {}
+        self._cache_listings: dict[str, Listing] = {}
         self._record: LaunchRecord | None = None
 
     @property
@@ -144,9 +146,12 @@ class LiveLaunch:
         if self._sampler is not None:
             with contextlib.suppress(OSError):  # a full disk must not cost the record too: the missing file shows
                 self._sampler.finish()
+        if self.launch.trace and self._server is not None:
+            with contextlib.suppress(OSError):  # as above
+                collect(self._folders.work, self.folder.trace_dir)
         if self._caches.live.is_dir():
             self._cache_listings["end"] = listing(self._caches.live)
-            if status is LaunchStatus.COMPLETED and self.launch.cache is Cache.COLD and not self.launch.burn_in:
+            if status is LaunchStatus.COMPLETED and self.launch.cache is Cache.COLD and self.launch.measured:
                 self._caches.keep(self.launch.id)
         write_json(self.folder.caches_file, self._cache_listings)
         if status is LaunchStatus.FAILED:
@@ -173,7 +178,9 @@ class LiveLaunch:
     def first_prompt(self, context: Context) -> Recorded:
         """The first prompt of this length that the server ever sees."""
         wanted = Wanted(context.prompt_tokens, self.plan.profile.course.first_prompt_output_tokens)
-        return self.ask(Step.FIRST_PROMPT, [wanted], context_tokens=context.prompt_tokens)
+        recorded = self.ask(Step.FIRST_PROMPT, [wanted], context_tokens=context.prompt_tokens)
+        self._list_changes(f"after {Step.FIRST_PROMPT} {context.prompt_tokens}")
+        return recorded
 
     def prefill(self, context: Context) -> Recorded:
         """Prefill passes: one prompt, one output token, each with a prompt of its own."""
@@ -297,6 +304,8 @@ class LiveLaunch:
         """The command and environment that name everything as the server sees it."""
         plan = self.plan
         (self._folders.work / "home").mkdir()
+        if self.launch.trace:
+            (self._folders.work / FOLDER).mkdir()
         layers = environment_layers(plan.profile, plan.stack(self.launch.arm), self.launch)
         env = server_environment(
             engine=engine_command(plan.profile)[0],
@@ -305,6 +314,8 @@ class LiveLaunch:
             caches=view.caches,
             layers=(view.defaults, *layers, view.owned),
         )
+        if view.tracer is not None:
+            env = traced_environment(env, tracer=view.tracer, work=view.work)
         return ServerSpec(
             launch=self.launch.id,
             argv=server_argv(plan, self.launch, view.model, view.port, view.host),
@@ -318,6 +329,14 @@ class LiveLaunch:
             lane=self.launch.lane,
             container_file=self.folder.container_file,
         )
+
+    def _list_changes(self, stage: str) -> None:
+        """List what is new in the cache folders: a file may be gone again by the end."""
+        known: dict[str, Entry] = {}
+        for listed in self._cache_listings.values():
+            known |= listed
+        now = listing(self._caches.live)
+        self._cache_listings[stage] = {c.path: now[c.path] for c in changes(known, now)}
 
     @contextlib.contextmanager
     def _step(self, step: Step, context_tokens: int | None) -> Iterator[None]:

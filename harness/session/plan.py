@@ -1,8 +1,8 @@
 """From a profile and two stacks to an ordered list of launches.
 
 The order inside a lane: burn-in, then per mode the cold launches (whose caches the warm ones copy),
-then the warm pairs, the two launches of a pair side by side. Pairs come in blocks of two, AB BA or
-BA AB by a seeded coin, so that a steady drift of the host cancels (DESIGN 6).
+then the warm pairs, the two launches of a pair side by side, and at the end the traces. Pairs come in
+blocks of two, AB BA or BA AB by a seeded coin, so that a steady drift of the host cancels (DESIGN 6).
 """
 
 from __future__ import annotations
@@ -55,11 +55,12 @@ def _numbered(profile: Profile) -> Iterator[PlannedLaunch]:
     ordinal = 0
     for lane in range(lanes):
         cold_of: dict[tuple[Arm, str], str] = {}
-        for arm, mode, warmup, cache, pair in _lane(profile, lane, lanes):
+        every = [(*x, False) for x in _lane(profile, lane, lanes)] + [(*x, True) for x in _traces(profile, lane, lanes)]
+        for arm, mode, warmup, cache, pair, trace in every:
             ordinal += 1
-            kind = "burn-in" if pair < 0 else f"{warmup}-{cache}"
+            kind = "burn-in" if pair < 0 else f"{warmup}-{cache}{'-trace' if trace else ''}"
             launch_id = f"{ordinal:03d}-{arm}-{mode}-{kind}"
-            if cache is Cache.COLD and pair >= 0:
+            if cache is Cache.COLD and pair >= 0 and not trace:
                 cold_of.setdefault((arm, mode), launch_id)
             yield PlannedLaunch(
                 ordinal=ordinal,
@@ -71,6 +72,7 @@ def _numbered(profile: Profile) -> Iterator[PlannedLaunch]:
                 cache=cache,
                 pair=pair,
                 warm_from=cold_of.get((arm, mode)) if cache is Cache.WARM else None,
+                trace=trace,
             )
 
 
@@ -90,6 +92,19 @@ def _lane(profile: Profile, lane: int, lanes: int) -> Iterator[tuple[Arm, str, W
                 for warmup in plan.warmups:
                     for arm in _pair_order(plan.seed, f"{mode}/{warmup}", pair):
                         yield arm, mode, warmup, Cache.WARM, pair
+
+
+def _traces(profile: Profile, lane: int, lanes: int) -> Iterator[tuple[Arm, str, Warmup, Cache, int]]:
+    """One launch per arm and mode with the tracer inside, after all that is measured.
+
+    Cold, since a kernel library that finds its own files compiles nothing that could be seen; and with the
+    engine's warm-ups alone, where they are planned: the state that a user's first long prompt meets.
+    """
+    plan = profile.plan
+    warmup = Warmup.ENGINE if Warmup.ENGINE in plan.warmups else plan.warmups[0]
+    for mode in plan.modes[lane::lanes] if plan.trace else ():
+        for arm in AB:
+            yield arm, mode, warmup, Cache.COLD, 0
 
 
 def _cold_warmups(profile: Profile) -> tuple[Warmup, ...]:

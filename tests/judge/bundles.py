@@ -26,6 +26,7 @@ from harness.words import Arm, Cache, Step
 
 CONTEXTS = (48, 96)
 KV_TOKENS = 2_097_152
+Kernel = tuple[str, Mapping[str, int]]
 COURSE = (Step.FIRST_PROMPT, Step.PREFILL, Step.DECODE, Step.IDENTITY)
 
 SMALL: dict[str, object] = {
@@ -42,6 +43,7 @@ SMALL: dict[str, object] = {
     "course.identity_output_tokens": 40,
 }
 """The embedded profile, so small that a bundle takes milliseconds. 40 tokens meet each of the 24."""
+TRACED: dict[str, object] = {"plan.trace": True}
 WARM_TOO: dict[str, object] = {"plan.caches": ["cold", "warm"]}
 COLD, WARM = {"cache": Cache.COLD}, {"cache": Cache.WARM}
 
@@ -73,6 +75,21 @@ class Behaviour:
     files_at_start: int | None = None
     """None = none when cold, five when warm."""
     listings: bool = True
+    start_lines: tuple[str, ...] = ()
+    """Text of the log after KV sizing, and before the monitor is armed."""
+    late_lines: tuple[str, ...] = ()
+    """Text of the log during the first long prompt."""
+
+    traced: str = "hooked"
+    """In a trace launch: what became of the tracer's hook; '' = no process was traced."""
+    warmed: tuple[Kernel, ...] = ()
+    """Kernels that the tracer sees before KV sizing: their name and constexprs."""
+    prepared: tuple[Kernel, ...] = ()
+    """After KV sizing, and before the monitor is armed."""
+    served: tuple[Kernel, ...] = ()
+    """During the first long prompt."""
+    trace_text: str = ""
+    """More lines of the tracer's file."""
 
     begins: bool = True
     """False: the launch has no folder at all."""

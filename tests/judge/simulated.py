@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -31,7 +32,7 @@ from harness.session.asking import output_sha256
 from harness.session.compose import server_argv
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup
 
-from .bundles import CONTEXTS, Behaviour
+from .bundles import CONTEXTS, Behaviour, Kernel
 from .engine import ENGINE, PREFILL_TOK_S, STEP_S, WALL, Clock, Counters, accepted, events_of, inductor
 
 
@@ -51,6 +52,7 @@ class _Launch:
     requests: list[RequestRecord] = field(default_factory=list)
     outputs: list[OutputRecord] = field(default_factory=list)
     windows: list[Window] = field(default_factory=list)
+    traced: list[dict[str, Any]] = field(default_factory=list)
     scrapes: int = 0
     last_scrape: str | None = None
 
@@ -77,6 +79,15 @@ class _Launch:
     def draft_tokens(self) -> int:
         return self.plan.profile.modes[self.launch.mode].draft_tokens
 
+    def trace(self, kernels: tuple[Kernel, ...]) -> None:
+        """The tracer sees these kernels compiled."""
+        for kernel, constexprs in kernels if self.launch.trace else ():
+            begin = self.clock.pass_s(0.001)
+            event = {"event": "compile", "backend": "Triton", "kernel": kernel, "pid": 8, "rank": 0}
+            event |= {"begin_ns": begin, "end_ns": self.clock.pass_s(0.05), "constexprs": dict(constexprs)}
+            event |= {"origin": "compiled", "free_before_bytes": 3 << 30, "free_after_bytes": (3 << 30) - (50 << 20)}
+            self.traced.append({"record": "kernel", **event})
+
     # -- the start --------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -93,9 +104,13 @@ class _Launch:
         for what in () if compiled == "none" else compiled.split():
             self.say(*(inductor(what, key) for key in ("faa", "fbb")))
         tokens = does.kv_tokens if does.kv_log is None else does.kv_log
+        self.trace(does.warmed)
         if tokens:
             self.say(f"{ENGINE}[kv_cache_utils.py:2327] CPU KV cache size: {tokens:,} tokens")
+        self.trace(does.prepared)
+        self.say(*does.start_lines)
         if does.armed:
+            self.clock.pass_s(0.01)
             self.say(f"{ENGINE}[jit_monitor.py:84] Kernel JIT monitor activated; x will use mode=warn.")
         self.clock.pass_s(does.start_s / 2)
         self.mark("health", "http")
@@ -117,6 +132,8 @@ class _Launch:
         before = self.last_scrape or self.scrape()
         window = f"{step}/{context or 0}/{pass_number}"
         begin = self.clock.pass_s(0.001)
+        if step is Step.FIRST_PROMPT and context == self.does.contexts[-1]:
+            self.trace(self.does.served)
         for index in range(prompts):
             self._request(window, step, context, pass_number, index, prompt_tokens, output_tokens)
         end = self.clock.pass_s(0.001)
@@ -265,6 +282,7 @@ class _Launch:
         stamp = "(Worker pid=8) WARNING 11-29 18:44:00 [jit_monitor.py:140] "
         end = "This causes a latency spike; consider extending warmup to cover this shape/config."
         self.say(*(f"{stamp}Triton kernel JIT compilation during inference: {k}. {end}" for k in does.late_kernels))
+        self.say(*does.late_lines)
         self.say(*(inductor("miss", f"late{i}") for i in range(does.late_compiles)))
         self.say(*(inductor("hit", f"late{i}") for i in range(does.late_loads)))
         self.say(*(f"(EngineCore pid=7) ERROR 11-29 18:44:01 [core.py:9] {e}" for e in does.errors))
@@ -342,8 +360,17 @@ class _Launch:
             write_json(folder.caches_file, {})
         elif does.listings:
             write_json(folder.caches_file, {"start": start, "ready": ready, "end": end})
+        if self.launch.trace and does.traced:
+            self._write_trace()
         if self.marks:
             self._write_samples()
+
+    def _write_trace(self) -> None:
+        hook = {"hook": "triton.compiler.compiler", "status": self.does.traced, "detail": "triton 3.6.0"}
+        records = [{"record": "process", "format": 1, "pid": 8}, {"record": "hook", "pid": 8, **hook}, *self.traced]
+        self.folder.trace_dir.mkdir()
+        text = "".join(json.dumps(r) + "\n" for r in records)
+        (self.folder.trace_dir / "8.jsonl").write_text(text + self.does.trace_text, "utf-8")
 
     def _write_samples(self) -> None:
         times = [m.mono_ns + 1 for m in self.marks]
