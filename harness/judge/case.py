@@ -13,10 +13,10 @@ from harness.forge.arithmetic import Rule
 from harness.forge.truth import load_rule_file
 from harness.judge.proof import cache_proof
 from harness.judge.read import LaunchEvidence, WindowEvidence, read_launch
-from harness.records import ENGINE_STAGE, Lock, Plan, Row, Run
+from harness.records import ENGINE_STAGE, GPU_STAGE, Lock, Plan, Row, Run
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup, Word
 
-STAGES_OF_ENVIRONMENT = ("caches", ENGINE_STAGE)
+STAGES_OF_ENVIRONMENT = ("caches", ENGINE_STAGE, GPU_STAGE)
 """What fails before a server is started, or takes it away whatever it did."""
 
 

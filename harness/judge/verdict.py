@@ -7,7 +7,21 @@ from collections.abc import Callable, Iterator, Sequence
 
 from harness.evidence.bundle import Bundle
 from harness.judge.case import Case, read_case
-from harness.judge.rows import acceptance, health, identity, integrity, jit, kv, memory, readiness, speed, startup
+from harness.judge.rows import (
+    acceptance,
+    clock,
+    gpu_health,
+    gpu_memory,
+    health,
+    identity,
+    integrity,
+    jit,
+    kv,
+    memory,
+    readiness,
+    speed,
+    startup,
+)
 from harness.records import Row, Verdict
 from harness.words import VERDICT_EXIT, VERDICT_ORDER, Word
 
@@ -15,12 +29,15 @@ SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     readiness.rows,
     jit.rows,
     kv.rows,
+    gpu_memory.rows,
     memory.rows,
     acceptance.rows,
     identity.rows,
     startup.rows,
     speed.rows,
     health.rows,
+    gpu_health.rows,
+    clock.rows,
     integrity.rows,
 )
 """The order that reviewers in this field use (DESIGN 8), with what voids everything at the end."""

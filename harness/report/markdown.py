@@ -22,7 +22,7 @@ from harness.words import Arm, Word
 ORDER: tuple[tuple[str, ...], ...] = (
     ("late",),
     ("KV",),
-    ("memory", "residency", "lowest free", "free", "GPU", "host RSS"),
+    ("memory", "residency", "lowest free", "free", "GPU memory", "host PSS", "host RSS"),
     ("accepted",),
     ("identity", "known answers"),
     ("start-up", "cold start", "warm start"),
