@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from harness.evidence.bundle import LaunchDir, read_lines
 from harness.observe.gpu.journal import COLUMNS, lines, row
 from harness.observe.gpu.nvml import Field
 from harness.observe.memory import MIB, Series
+from harness.observe.sampler import COLUMNS as HOST_COLUMNS
 from harness.records import GpuEvent, GpuWatch
 
 NONE = Series((), ())
@@ -62,8 +64,7 @@ def host_memory(folder: LaunchDir) -> HostMemory:
     """Samples of the server's processes, summed."""
     rss: dict[int, int] = {}
     pss: dict[int, int | None] = {}
-    for entry in _table(folder.host_samples_file, ("mono_ns", "rss_bytes", "pss_bytes")):
-        time_ns, own, shared = entry
+    for time_ns, _, own, shared in _rows(folder.host_samples_file, HOST_COLUMNS, list):
         rss[time_ns] = rss.get(time_ns, 0) + own
         so_far = pss.get(time_ns, 0)
         pss[time_ns] = None if so_far is None or shared is None else so_far + shared
@@ -78,12 +79,8 @@ def gpu_evidence(folder: LaunchDir, watch: GpuWatch | None) -> GpuEvidence:
     if watch is None:
         return GpuEvidence()
     uuids = [facts.uuid for facts in watch.facts]
-    rows: Iterable[Sequence[Any]] = _table(folder.gpu_samples_file, COLUMNS)
-    journal = folder.gpu_samples_file.with_suffix(".journal")
-    if not folder.gpu_samples_file.is_file() and journal.is_file():  # the harness was killed before it was rewritten
-        rows = [row(line, uuids) for line in lines(journal)]
     by_gpu: dict[str, list[Mapping[str, Any]]] = {uuid: [] for uuid in uuids}
-    for values in rows:
+    for values in _rows(folder.gpu_samples_file, COLUMNS, lambda line: row(line, uuids)):
         named = dict(zip(COLUMNS, values, strict=True))
         by_gpu.setdefault(named["gpu"], []).append(named)
     return GpuEvidence(
@@ -108,7 +105,17 @@ def _series(samples: Iterable[tuple[int, int]]) -> Series:
     return Series(tuple(t for t, _ in kept), tuple(size / MIB for _, size in kept))
 
 
-def _table(path: Any, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+def _rows(
+    path: Path, columns: Sequence[str], from_journal: Callable[[list[Any]], Sequence[Any]]
+) -> Iterable[Sequence[Any]]:
+    """Rows of a file of samples, or of the journal that it would have become had the harness lived."""
+    journal = path.with_suffix(".journal")
+    if not path.is_file() and journal.is_file():
+        return [from_journal(line) for line in lines(journal)]
+    return _table(path, columns)
+
+
+def _table(path: Path, columns: Sequence[str]) -> list[tuple[Any, ...]]:
     """Rows of a parquet file; a column that an older harness did not write is all None."""
     if not path.is_file():
         return []

@@ -69,13 +69,9 @@ class GpuGuard:
         """These processes and all below them are the server's."""
         self._do(lambda sampler: sampler.own(pids))
 
-    def read_memory(self) -> None:
-        """Have a reading at this moment."""
-        self._do(lambda sampler: sampler.read_memory())
-
-    def look(self) -> None:
-        """Have a reading of everything at this moment."""
-        self._do(lambda sampler: _Latest(sampler).look())
+    def read(self, *, everything: bool = False) -> None:
+        """Have a reading of memory, or of everything, at this moment."""
+        self._do((lambda sampler: _Latest(sampler).look()) if everything else GpuSampler.read_memory)
 
     def server_ended(self) -> bool | None:
         """Wait until memory and processes are as they were before the launch; None where nobody can tell."""

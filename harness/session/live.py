@@ -26,11 +26,10 @@ from harness.launch.launcher import (
 )
 from harness.launch.logpipe import tail
 from harness.launch.readiness import FirstRequestServed, Healthy, ModelNamed, wait_until_ready
-from harness.observe.sampler import HostSampler
 from harness.records import ENGINE_STAGE, LaunchRecord, Mark, OutputRecord, Plan, PlannedLaunch, RequestRecord
 from harness.session.asking import Asker, Wanted
 from harness.session.compose import engine_command, environment_layers, server_argv
-from harness.session.gpus import GpuGuard
+from harness.session.watching import Watching
 from harness.words import Cache, LaunchStatus, Step, Warmup
 
 DEFAULT_IDS_BELOW = 1000
@@ -61,8 +60,7 @@ class LiveLaunch:
         self._folders = Folders(model, caches.live, work, gpus)
         self._server: Server | None = None
         self._asker: Asker | None = None
-        self._sampler: HostSampler | None = None
-        self._gpus = GpuGuard(plan.profile, gpus, self.folder, {} if gpu_baseline is None else gpu_baseline)
+        self._watching = Watching(plan.profile, gpus, self.folder, {} if gpu_baseline is None else gpu_baseline)
         self._cache_listings: dict[str, dict[str, int]] = {}
         self._record: LaunchRecord | None = None
 
@@ -101,14 +99,12 @@ class LiveLaunch:
             self._cache_listings["start"] = listing(self._caches.live)
             spec = self._spec(launcher.view(self._folders))
             self._update(argv=tuple(spec.argv), env=redacted(spec.env))
-            self._gpus.begin()
-            self._update(gpu=self._gpus.watch)
+            self._watching.begin()
+            self._update(gpu=self._watching.gpu)
             self._server = launcher.start(spec)
             self.mark("process started", "launcher", mono_ns=self._server.started_ns)
             self._update(container=self._server.container())
-            self._gpus.own(self._server.host_pids())
-            self._sampler = HostSampler(self._server.resident_bytes, self.folder.host_samples_file)
-            self._sampler.start()
+            self._watching.follow(self._server)
             self._asker = Asker(
                 self.folder,
                 self._server.base_url,
@@ -118,7 +114,7 @@ class LiveLaunch:
                 deadline_s=profile.timeouts.request_s,
             )
             self._become_ready()
-            self._gpus.look()
+            self._watching.read(everything=True)
             if self.launch.warmup is Warmup.PRIMED:
                 self._prime()
         except (LaunchFailed, SetupFailure) as e:
@@ -135,20 +131,17 @@ class LiveLaunch:
         changes: dict[str, object] = {}
         if self._server is not None:
             changes["effective_argv"] = self._server.effective_argv() or self._record.effective_argv
-            self._gpus.look()
+            self._watching.read(everything=True)
             self.mark("stop asked", "launcher")
             exit_ = changes["exit"] = self._server.stop(self.plan.profile.timeouts.stop_s)
             self.mark("stopped", "launcher")
-            if (returned := self._gpus.server_ended()) is not None:
+            if (returned := self._watching.server_ended()) is not None:
                 self.mark("GPU memory back" if returned else "GPU memory not back", "gpu")
             if status is LaunchStatus.COMPLETED and exit_.error:  # its log may lack the end
                 status, stage, reason = LaunchStatus.FAILED, ENGINE_STAGE, exit_.error
             changes["log_sha256"], changes["log_bytes"] = self._server.log_digest()
             changes["container"] = self._server.container()
-        changes["gpu"] = self._gpus.finish()
-        if self._sampler is not None:
-            with contextlib.suppress(OSError):  # a full disk must not cost the record too: the missing file shows
-                self._sampler.finish()
+        changes["gpu"] = self._watching.finish()
         if self._caches.live.is_dir():
             self._cache_listings["end"] = listing(self._caches.live)
             if status is LaunchStatus.COMPLETED and self.launch.cache is Cache.COLD and not self.launch.burn_in:
@@ -178,9 +171,9 @@ class LiveLaunch:
     def first_prompt(self, context: Context) -> Recorded:
         """The first prompt of this length that the server ever sees."""
         wanted = Wanted(context.prompt_tokens, self.plan.profile.course.first_prompt_output_tokens)
-        self._gpus.read_memory()  # what the prompt takes and keeps is counted from a sample right before it
+        self._watching.read()  # what the prompt takes and keeps is counted from here
         recorded = self.ask(Step.FIRST_PROMPT, [wanted], context_tokens=context.prompt_tokens)
-        self._gpus.read_memory()
+        self._watching.read()
         return recorded
 
     def prefill(self, context: Context) -> Recorded:
