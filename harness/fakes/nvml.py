@@ -67,7 +67,7 @@ class Host:
     """What gpus.json says."""
 
     gpus: tuple[Gpu, ...] = ()
-    driver: str = "575.57.08"
+    driver: str = "fake 575.57.08"
     state: str = "ok"
     """absent: no driver. silent: one that does not answer."""
     host_pids: bool = True

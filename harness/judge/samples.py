@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,13 +64,14 @@ def host_memory(folder: LaunchDir) -> HostMemory:
     """Samples of the server's processes, summed."""
     rss: dict[int, int] = {}
     pss: dict[int, int | None] = {}
-    for time_ns, _, own, shared in _rows(folder.host_samples_file, HOST_COLUMNS, list):
+    columns = _columns(folder.host_samples_file, HOST_COLUMNS, list)
+    for time_ns, _, own, shared in zip(*(columns[name] for name in HOST_COLUMNS), strict=True):
         rss[time_ns] = rss.get(time_ns, 0) + own
         so_far = pss.get(time_ns, 0)
         pss[time_ns] = None if so_far is None or shared is None else so_far + shared
     return HostMemory(
-        _series((t, rss[t]) for t in sorted(rss)),
-        _series((t, size) for t in sorted(pss) if (size := pss[t]) is not None),
+        _series([(t, rss[t]) for t in sorted(rss)]),
+        _series([(t, size) for t in sorted(pss) if (size := pss[t]) is not None]),
     )
 
 
@@ -79,52 +80,50 @@ def gpu_evidence(folder: LaunchDir, watch: GpuWatch | None) -> GpuEvidence:
     if watch is None:
         return GpuEvidence()
     uuids = [facts.uuid for facts in watch.facts]
-    by_gpu: dict[str, list[Mapping[str, Any]]] = {uuid: [] for uuid in uuids}
-    for values in _rows(folder.gpu_samples_file, COLUMNS, lambda line: row(line, uuids)):
-        named = dict(zip(COLUMNS, values, strict=True))
-        by_gpu.setdefault(named["gpu"], []).append(named)
+    columns = _columns(folder.gpu_samples_file, COLUMNS, lambda line: row(line, uuids))
     return GpuEvidence(
         watch=watch,
-        gpus={uuid: _readings(sorted(found, key=lambda r: r["mono_ns"])) for uuid, found in by_gpu.items()},
+        gpus={uuid: _readings(columns, uuid) for uuid in uuids},
         events=tuple(read_lines(folder.gpu_events_file, GpuEvent)),
     )
 
 
-def _readings(rows: Sequence[Mapping[str, Any]]) -> GpuReadings:
-    states = {f: tuple((r["mono_ns"], r[f]) for r in rows if r[f] is not None) for f in map(str, Field)}
+def _readings(columns: Mapping[str, Sequence[Any]], uuid: str) -> GpuReadings:
+    # Two threads wrote them, so neighbours may stand in the wrong order.
+    places = sorted((n for n, gpu in enumerate(columns["gpu"]) if gpu == uuid), key=columns["mono_ns"].__getitem__)
+
+    def known(name: str) -> list[tuple[int, int]]:
+        times, values = columns["mono_ns"], columns[name]
+        return [(times[n], values[n]) for n in places if values[n] is not None]
+
+    states = {name: tuple(known(name)) for name in map(str, Field)}
     return GpuReadings(
-        free=_series((r["mono_ns"], r["free_bytes"]) for r in rows if r["free_bytes"] is not None),
-        used=_series((r["mono_ns"], r["used_bytes"]) for r in rows if r["used_bytes"] is not None),
+        free=_series(known("free_bytes")),
+        used=_series(known("used_bytes")),
         states={name: found for name, found in states.items() if found},
-        walls=tuple((r["mono_ns"], r["wall_ns"]) for r in rows if r["wall_ns"] is not None),
+        walls=tuple(known("wall_ns")),
     )
 
 
-def _series(samples: Iterable[tuple[int, int]]) -> Series:
-    kept = list(samples)
-    return Series(tuple(t for t, _ in kept), tuple(size / MIB for _, size in kept))
+def _series(samples: Sequence[tuple[int, int]]) -> Series:
+    return Series(tuple(t for t, _ in samples), tuple(size / MIB for _, size in samples))
 
 
-def _rows(
-    path: Path, columns: Sequence[str], from_journal: Callable[[list[Any]], Sequence[Any]]
-) -> Iterable[Sequence[Any]]:
-    """Rows of a file of samples, or of the journal that it would have become had the harness lived."""
+def _columns(
+    path: Path, names: Sequence[str], from_journal: Callable[[list[Any]], Sequence[Any]]
+) -> Mapping[str, Sequence[Any]]:
+    """Columns of a file of samples, or of the journal that it would have become had the harness lived."""
     journal = path.with_suffix(".journal")
-    if not path.is_file() and journal.is_file():
-        return [from_journal(line) for line in lines(journal)]
-    return _table(path, columns)
-
-
-def _table(path: Path, columns: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Rows of a parquet file; a column that an older harness did not write is all None."""
+    nothing: Mapping[str, Sequence[Any]] = dict.fromkeys(names, ())
     if not path.is_file():
-        return []
+        rows = [from_journal(line) for line in lines(journal)] if journal.is_file() else []
+        return dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else nothing
     import pyarrow as pa  # noqa: PLC0415  # heavy, and only needed here
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     try:
         table = pq.read_table(path)
     except pa.ArrowInvalid:  # the harness was killed while it wrote
-        return []
-    found = [table[c].to_pylist() if c in table.column_names else [None] * table.num_rows for c in columns]
-    return list(zip(*found, strict=True))
+        return nothing
+    # A column that an older harness did not write is one that was not read.
+    return {n: table[n].to_pylist() if n in table.column_names else [None] * table.num_rows for n in names}

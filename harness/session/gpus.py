@@ -16,6 +16,10 @@ TOLERANCE_BYTES = 128 << 20
 """Memory that may stay in use without being called taken: what the driver itself keeps goes up and down by less."""
 
 
+UNEXPLAINED_BYTES = 1 << 30
+"""More in use than this before the first launch, with nobody who draws or computes, is somebody who is not listed."""
+
+
 class GpuGuard:
     """Watches some GPUs for one launch.
 
@@ -141,10 +145,14 @@ def _taken(states: Sequence[GpuState], was_used: Mapping[str, int], known: froze
     for state in states:
         users = [p for p in state.processes or () if p.compute and p.pid not in known]
         more = 0 if state.used_bytes is None else state.used_bytes - was_used.get(state.gpu, state.used_bytes)
+        if state.gpu not in was_used and not state.processes and (state.used_bytes or 0) > UNEXPLAINED_BYTES:
+            more = state.used_bytes or 0
         if users:
             faults.append(f"{state.gpu} is in use by {_names(users)}")
         elif more > TOLERANCE_BYTES:
-            faults.append(f"{state.gpu} has {more >> 20:,} MiB more in use than before, held by {_names(users)}")
+            faults.append(
+                f"{state.gpu} has {more >> 20:,} MiB more in use than when it is free, held by {_names(users)}"
+            )
     return "; ".join(faults)
 
 

@@ -265,7 +265,7 @@ class TestNotFree:
         assert first.record is not None
         assert first.record.gpu is not None
         assert first.record.gpu.returned is False
-        assert "29,452 MiB more in use than before" in first.record.gpu.holders
+        assert "29,452 MiB more in use than when it is free" in first.record.gpu.holders
         assert second.record is not None
         assert second.record.stage == GPU_STAGE
         assert "held by nobody that the driver lists" in (second.record.reason or "")
