@@ -150,11 +150,10 @@ def _taken(states: Sequence[GpuState], was_used: Mapping[str, int], known: froze
         if users:
             faults.append(f"{state.gpu} is in use by {_names(users)}")
         elif more > TOLERANCE_BYTES:
-            faults.append(
-                f"{state.gpu} has {more >> 20:,} MiB more in use than when it is free, held by {_names(users)}"
-            )
+            held = "held by nobody that the driver lists"
+            faults.append(f"{state.gpu} has {more >> 20:,} MiB more in use than when it is free, {held}")
     return "; ".join(faults)
 
 
 def _names(users: Sequence[GpuProcess]) -> str:
-    return ", ".join(p.text for p in users) or "nobody that the driver lists"
+    return ", ".join(p.text for p in users)

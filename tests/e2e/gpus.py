@@ -16,8 +16,11 @@ from harness.paths import PROJECT
 from .sessions import Finished, fake_profile, run, stack
 
 GPU = Gpu("GPU-0")
-SHORT = "course.contexts=[{prompt_tokens=64,prefill_passes=1,decode_passes=1},"
-SHORT += "{prompt_tokens=2048,prefill_passes=1,decode_passes=1}]"
+SHORT = (
+    "course.contexts=[{prompt_tokens=64,prefill_passes=1,decode_passes=0},{prompt_tokens=2048,prefill_passes=0}]",
+    "course.identity_prompts=1",
+)
+"""Memory needs no more than a short and a long first prompt."""
 
 
 @dataclass
@@ -26,7 +29,7 @@ class GpuBench:
 
     folder: Path
     gpus: Sequence[Gpu] = (GPU,)
-    settings: list[str] = field(default_factory=lambda: [SHORT, "timeouts.gpu_release_s=20"])
+    settings: list[str] = field(default_factory=lambda: [*SHORT, "timeouts.gpu_release_s=20"])
 
     def describe(self, **host: object) -> None:
         write_host(self.folder / "nvml", Host(**{"gpus": tuple(self.gpus), **host}))  # type: ignore[arg-type]
@@ -37,6 +40,15 @@ class GpuBench:
 
     def run(self, *, control: str = "", candidate: str = "", arguments: Sequence[str] = ()) -> Finished:
         """A session whose arms have these faults."""
+        return run(self.folder / "results", *self.options(control, candidate), *arguments, env=self.env)
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What harness and server are told; the fake server is of this checkout, whichever one is installed."""
+        return {VARIABLE: str(self.nvml), "PYTHONPATH": str(PROJECT)}
+
+    def options(self, control: str = "", candidate: str = "") -> list[str]:
+        """Options of such a session; the host is described where it is not yet."""
         if not self.nvml.exists():
             self.describe()
         stacks = [
@@ -44,13 +56,10 @@ class GpuBench:
             for arm, faults in (("control", control), ("candidate", candidate))
             if faults
         ]
-        # The fake server is of this checkout, whichever one is installed.
-        env = {VARIABLE: str(self.nvml), "PYTHONPATH": str(PROJECT)}
         settings = [f"host.gpus={len(self.gpus)}", *self.settings]
-        settings += [f"serve.env.{name}='{value}'" for name, value in env.items()]
+        settings += [f"serve.env.{name}='{value}'" for name, value in self.env.items()]
         sets = [part for setting in settings for part in ("--set", setting)]
-        profile = str(fake_profile(self.folder))
-        return run(self.folder / "results", "--profile", profile, *stacks, *sets, *arguments, env=env)
+        return ["--profile", str(fake_profile(self.folder)), *stacks, *sets]
 
     @contextlib.contextmanager
     def somebody(self, used_mib: int = 1_000, **how: object) -> Iterator[int]:
