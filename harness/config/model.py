@@ -193,6 +193,14 @@ class Timeouts(Strict):
     first_request_s: PositiveFloat = 300.0
     request_s: PositiveFloat = 600.0
     stop_s: PositiveFloat = 30.0
+    gpu_release_s: PositiveFloat = 60.0
+    """For GPU memory to be back after a server's end, and for other processes to be gone before the next."""
+
+
+class Observe(Strict):
+    """How closely a launch is watched."""
+
+    gpu_memory_hz: float = Field(20.0, ge=20, le=100, description="readings of GPU memory per second")
 
 
 class Gates(Strict):
@@ -232,6 +240,7 @@ class Profile(Strict):
     plan: PlanConfig = PlanConfig()
     course: Course = Course()
     timeouts: Timeouts = Timeouts()
+    observe: Observe = Observe()
     gates: Gates = Gates()
     estimate: Estimate = Estimate()
     checks: tuple[Check, ...] = Field((), description="source checks, besides those of the stacks")

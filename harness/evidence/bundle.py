@@ -179,6 +179,16 @@ class LaunchDir:
         return self.root / "host.parquet"
 
     @property
+    def gpu_samples_file(self) -> Path:
+        """Readings of the lane's GPUs over time; absent for a launch on the CPU."""
+        return self.root / "gpu.parquet"
+
+    @property
+    def gpu_events_file(self) -> Path:
+        """What happened on those GPUs: processes, Xids, what could not be read."""
+        return self.root / "gpu.jsonl"
+
+    @property
     def metrics_dir(self) -> Path:
         """Raw scrapes."""
         return self.root / "metrics"

@@ -15,6 +15,7 @@ from harness.fakes import tracing
 from harness.fakes.answers import Head, Reply
 from harness.fakes.asks import ApiError, Ask, check_total
 from harness.fakes.counters import Counters, Increment
+from harness.fakes.gpu_memory import GpuMemory
 from harness.fakes.log_lines import ENGINE_DEAD, engine_death, late_jit, log
 from harness.fakes.model import Model, Step
 from harness.fakes.settings import VERSION, Settings
@@ -45,6 +46,7 @@ class Engine:
     settings: Settings
     model: Model
     counters: Counters
+    gpu: GpuMemory | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _arrived: int = field(default=0, init=False)
     _seen: dict[int, int] = field(default_factory=dict, init=False)
@@ -134,6 +136,8 @@ class Engine:
             first, self._jit_done = not self._jit_done, True
         if first:
             tracing.first_long_prompt(self.settings.faults)
+            if self.gpu is not None:
+                self.gpu.first_long_prompt()
         for fault in self.settings.faults.all("late-jit") if first else ():
             log(late_jit(fault.value))
             time.sleep(LATE_JIT_S)

@@ -63,6 +63,17 @@ KINDS: dict[str, Kind] = {
     "foreign-traffic": Kind("counters advance by one more request", at=True),
     "counter-reset": Kind("counters fall to zero and the start time moves, with the last event of completion N", "N"),
     "metrics-500": Kind("the scrape fails with 500", at=True),
+    # Of the fake NVML's GPUs, and only where QUALIFY_FAKE_NVML names some.
+    "gpu-leaves": Kind("the KV cache leaves N MiB free on each GPU, not 2048", "N"),
+    "gpu-keeps": Kind("the first prompt over 1000 tokens takes N MiB for good", "N"),
+    "gpu-peaks": Kind("that prompt takes N MiB until they were seen, and gives them back", "N"),
+    "gpu-lingers": Kind("its GPU memory stays taken N s longer than it lives", "N"),
+    "gpu-throttled": Kind("its GPUs report a thermal slowdown by their hardware"),
+    "gpu-power-capped": Kind("its GPUs report that they run at their power cap"),
+    "gpu-power-limit": Kind("its GPUs run at a power limit of N W", "N"),
+    "gpu-xid": Kind("that prompt raises Xid N", "N"),
+    "gpu-ecc": Kind("that prompt meets an uncorrectable ECC error"),
+    "gpu-lost": Kind("with that prompt its GPUs fall off the bus"),
 }
 
 

@@ -20,6 +20,7 @@ VARIABLES: dict[str, str] = {
     "QUALIFY_FAKE_STEP_S": "seconds per decode step (0)",
     "QUALIFY_FAKE_KV_TOKENS": "KV-cache size in tokens (2097152)",
     "QUALIFY_FAKE_JIT_MONITOR": "1: says at start that the JIT monitor is armed",
+    "QUALIFY_FAKE_NVML": "folder of a fake NVML whose GPUs in CUDA_VISIBLE_DEVICES it uses (none)",
     VARIABLE: "faults, see below",
 }
 """What the environment may set; the default in brackets."""

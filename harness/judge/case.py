@@ -15,12 +15,12 @@ from harness.forge.truth import load_rule_file
 from harness.judge.proof import cache_proof
 from harness.judge.read import LaunchEvidence, WindowEvidence, read_launch
 from harness.observe.jit.ledger import Ledger
-from harness.records import ENGINE_STAGE, IMAGE_STAGE, Lock, Plan, PlannedLaunch, Row, Run
+from harness.records import ENGINE_STAGE, GPU_STAGE, IMAGE_STAGE, Lock, Plan, PlannedLaunch, Row, Run
 from harness.stack.reading import parse_lock
 from harness.stack.record import LOCK_FILE, StackLock
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup, Word
 
-STAGES_OF_ENVIRONMENT = ("caches", ENGINE_STAGE, IMAGE_STAGE)
+STAGES_OF_ENVIRONMENT = ("caches", ENGINE_STAGE, IMAGE_STAGE, GPU_STAGE)
 """What fails before a server is started, or takes it away whatever it did."""
 
 

@@ -6,15 +6,33 @@ The one place that decides whose memory the ledger shows: with GPU samples in th
 from __future__ import annotations
 
 from harness.judge.read import LaunchEvidence
+from harness.judge.rows.gpu_memory import per_gpu
 from harness.judge.rows.memory import series
 from harness.observe.jit.ledger import FirstPromptMemory
+from harness.observe.memory import NOTHING
 from harness.words import Step
 
 HOST = "resident memory of the server's processes on the host"
+DEVICE = "memory of the GPU that it took the most of"
 
 
 def first_prompt_memory(launch: LaunchEvidence, context_tokens: int) -> FirstPromptMemory:
-    """From the host's samples: before the prompt, its peak, and the last sample before anything else is asked."""
+    """Before the prompt, its peak, and the last sample before anything else is asked; of the GPUs where there are."""
+    if not launch.gpu.gpus:
+        return _host_memory(launch, context_tokens)
+    taken, kept = (
+        per_gpu(launch, lambda f, name=name: getattr(f.prompts.get(context_tokens, NOTHING), name))  # type: ignore[misc]
+        for name in ("taken", "kept")
+    )
+    return FirstPromptMemory(
+        context_tokens=context_tokens,
+        of=DEVICE,
+        taken_mib=max(taken) if taken else None,
+        kept_mib=max(kept) if kept else None,
+    )
+
+
+def _host_memory(launch: LaunchEvidence, context_tokens: int) -> FirstPromptMemory:
     windows = launch.windows_of(Step.FIRST_PROMPT, context_tokens)
     taken = kept = None
     if windows:

@@ -12,10 +12,12 @@ from pathlib import Path
 from harness.errors import BundleError
 from harness.evidence.bundle import LaunchDir, read_lines, read_record
 from harness.image.identity import FoundImage, Verification
+from harness.judge.samples import GpuEvidence, HostMemory, gpu_evidence, host_memory
 from harness.observe import prometheus
 from harness.observe.jit.files import Entry
 from harness.observe.log import Event, Kind, events, read_chunks
-from harness.observe.phases import HEALTHY, SERVED, LogClock
+from harness.observe.memory import Moments, Prompt
+from harness.observe.phases import HEALTHY, PROCESS, SERVED, LogClock
 from harness.records import CheckRecord, LaunchRecord, Mark, OutputRecord, RequestRecord, Window
 from harness.words import Step
 
@@ -139,6 +141,37 @@ class LaunchEvidence:
     def ready_ns(self) -> int | None:
         """When the first request had been served, or None."""
         return self.mark_ns(SERVED)
+
+    @cached_property
+    def host_memory(self) -> HostMemory:
+        """Memory of the server's processes, read once."""
+        return host_memory(self.folder)
+
+    @cached_property
+    def gpu(self) -> GpuEvidence:
+        """What was seen of its GPUs, read once."""
+        return gpu_evidence(self.folder, self.record.gpu if self.record else None)
+
+    @cached_property
+    def moments(self) -> Moments:
+        """When the phases of its memory begin and end."""
+        ready, stop = self.ready_ns, self.mark_ns("stop asked")
+        begins = [m.mono_ns for m in self.marks if m.mark == "step begins"]
+        prompts = {}
+        for begin, end in pairwise(m for m in self.marks if m.mark in ("step begins", "step ends")):
+            is_first = begin.mark == "step begins" and begin.step is Step.FIRST_PROMPT
+            if is_first and begin.context_tokens is not None and begin.context_tokens not in prompts:
+                following = [t for t in [*begins, *filter(None, [stop])] if t > end.mono_ns]
+                prompts[begin.context_tokens] = Prompt(begin.mono_ns, end.mono_ns, min(following, default=None))
+        returned = (self.mark_ns(f"GPU memory {how}") for how in ("back", "not back"))
+        return Moments(
+            process_ns=self.mark_ns(PROCESS),
+            ready_ns=ready,
+            asked_ns=None if ready is None else min([t for t in begins if t > ready], default=stop),
+            stop_ns=stop,
+            gone_ns=next((t for t in returned if t is not None), None),
+            prompts=prompts,
+        )
 
     def of_kind(self, kind: Kind) -> list[Event]:
         """Log events of a kind."""

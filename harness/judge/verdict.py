@@ -9,6 +9,9 @@ from harness.evidence.bundle import Bundle
 from harness.judge.case import Case, read_case
 from harness.judge.rows import (
     acceptance,
+    clock,
+    gpu_health,
+    gpu_memory,
     health,
     identity,
     images,
@@ -31,6 +34,7 @@ SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     jit.rows,
     late_claim.rows,
     kv.rows,
+    gpu_memory.rows,
     memory.rows,
     acceptance.rows,
     identity.rows,
@@ -40,6 +44,8 @@ SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     health.rows,
     images.rows,
     resolved.rows,
+    gpu_health.rows,
+    clock.rows,
     integrity.rows,
 )
 """The order that reviewers in this field use (DESIGN 8), with what voids everything at the end."""

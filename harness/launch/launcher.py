@@ -97,6 +97,9 @@ class Server(Protocol):
             LaunchFailed: nobody can tell any more, because what runs it is gone (`ENGINE_STAGE`).
         """
 
+    def host_pids(self) -> tuple[int, ...]:
+        """Pids on this host of its first processes, above all others; empty where they are not to be seen."""
+
     def resident_bytes(self) -> dict[str, int]:
         """Resident memory per process of the server; empty once it is gone."""
 

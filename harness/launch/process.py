@@ -116,6 +116,10 @@ class ProcessServer:
         code = self._process.poll()
         return None if code is None else _exit(code, asked=False)
 
+    def host_pids(self) -> tuple[int, ...]:
+        """See `Server.host_pids`."""
+        return (self._process.pid,)
+
     def resident_bytes(self) -> dict[str, int]:
         """See `Server.resident_bytes`."""
         sizes: dict[str, int] = {}

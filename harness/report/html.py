@@ -10,7 +10,8 @@ from markupsafe import Markup
 
 from harness.judge.case import Case
 from harness.records import Verdict
-from harness.report import plots
+from harness.report import gpu_plots, plots
+from harness.report.gpu_memories import gpu_tracks
 from harness.report.images import head_lines, image_lines, lock_differences
 from harness.report.launches import (
     failures,
@@ -97,15 +98,18 @@ def _verdict(case: Case, verdict: Verdict) -> dict[str, Any]:
 
 def _evidence(case: Case) -> dict[str, Any]:
     found_starts, found_panels, found_tracks = starts(case), panels(case), tracks(case)
+    found_gpus, gates = gpu_tracks(case), case.plan.profile.gates
+    asked = {b.step for t in found_tracks for b in t.course} | {b.step for t in found_gpus for b in t.course}
     return {
         "starts": found_starts,
         "phases": phase_names(found_starts),
         "start_plot": plots.start_up(found_starts) if found_starts else None,
         "panels": [(p, plots.throughput(p, f"rate-{n}")) for n, p in enumerate(found_panels)],
         "tracks": [(t, plots.memory(t, f"memory-{n}", found_tracks)) for n, t in enumerate(found_tracks)],
-        "steps": [
-            (s, n) for n, s in enumerate(plots.STEP_BANDS) if any(b.step is s for t in found_tracks for b in t.course)
-        ],
+        "gpu_tracks": [(t, gpu_plots.gpu_memory(t, f"gpu-{n}", found_gpus, gates)) for n, t in enumerate(found_gpus)],
+        "gates": gates,
+        "line_styles": gpu_plots.STYLES[: max((len(t.lines) for t in found_gpus), default=0)],
+        "steps": [(s, n) for n, s in enumerate(plots.STEP_BANDS) if s in asked],
         "many_fold": plots.MANY_FOLD,
         "launches": launch_lines(case),
         "arm_ledgers": arm_ledgers(case),

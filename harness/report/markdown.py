@@ -24,7 +24,7 @@ from harness.words import Arm, Word
 ORDER: tuple[tuple[str, ...], ...] = (
     ("late", "specialisation mismatch", "claim late_jit_removed"),
     ("KV",),
-    ("memory", "residency", "lowest free", "free", "GPU", "host RSS"),
+    ("memory", "residency", "lowest free", "free", "GPU memory", "host PSS", "host RSS"),
     ("accepted",),
     ("identity", "known answers"),
     ("start-up", "cold start", "warm start"),

@@ -40,6 +40,8 @@ class Conductor:
         self._failed: dict[str, str] = {}
         self._locks: dict[int, list[FileLock]] = {}
         self._lanes: tuple[tuple[str, ...], ...] | None = None
+        self._gpu_baselines: dict[int, dict[str, int]] = {}
+        """By lane and GPU: bytes in use before the lane's first launch."""
         self._models = {arm: bundle.lock(arm).model for arm in Arm}
         self._ids_below = _ids_below(bundle)
         self.source_checks = checks_of(self.plan)
@@ -69,7 +71,15 @@ class Conductor:
             # Starting it again would measure another server, and overwrite what the first one left.
             raise self._fail(launch, SetupFailure(f"{launch.id} has run already; keep the plan's order and its lanes"))
         caches, model = self._caches(launch.lane), self._models[launch.arm]
-        live = LiveLaunch(self.plan, launch, self.bundle, caches, model, gpus=self._gpus(launch.lane))
+        live = LiveLaunch(
+            self.plan,
+            launch,
+            self.bundle,
+            caches,
+            model,
+            gpus=self._gpus(launch.lane),
+            gpu_baseline=self._gpu_baselines.setdefault(launch.lane, {}),
+        )
         self._live = live
         try:
             live.start(self._launchers[launch.arm], self._ids_below, prove=self._proofs[launch.arm])

@@ -28,10 +28,10 @@ from harness.launch.logpipe import tail
 from harness.launch.readiness import FirstRequestServed, Healthy, ModelNamed, wait_until_ready
 from harness.launch.tracing import FOLDER, TRACER, collect, traced_environment
 from harness.observe.jit.files import Entry, Listing, changes
-from harness.observe.sampler import HostSampler
 from harness.records import ENGINE_STAGE, LaunchRecord, Mark, OutputRecord, Plan, PlannedLaunch, RequestRecord
 from harness.session.asking import Asker, Wanted
 from harness.session.compose import engine_command, environment_layers, server_argv
+from harness.session.watching import Watching
 from harness.words import Cache, LaunchStatus, Step, Warmup
 
 DEFAULT_IDS_BELOW = 1000
@@ -54,6 +54,7 @@ class LiveLaunch:
         model: str,
         *,
         gpus: tuple[str, ...] = (),
+        gpu_baseline: dict[str, int] | None = None,
     ) -> None:
         self.plan = plan
         self.launch = launch
@@ -63,7 +64,7 @@ class LiveLaunch:
         self._folders = Folders(model, caches.live, work, gpus, TRACER if launch.trace else None)
         self._server: Server | None = None
         self._asker: Asker | None = None
-        self._sampler: HostSampler | None = None
+        self._watching = Watching(plan.profile, gpus, self.folder, {} if gpu_baseline is None else gpu_baseline)
         self._cache_listings: dict[str, Listing] = {}
         self._record: LaunchRecord | None = None
 
@@ -104,11 +105,12 @@ class LiveLaunch:
             self._cache_listings["start"] = listing(self._caches.live)
             spec = self._spec(launcher.view(self._folders))
             self._update(argv=tuple(spec.argv), env=redacted(spec.env))
+            self._watching.begin()
+            self._update(gpu=self._watching.gpu)
             self._server = launcher.start(spec)
             self.mark("process started", "launcher", mono_ns=self._server.started_ns)
             self._update(container=self._server.container())
-            self._sampler = HostSampler(self._server.resident_bytes, self.folder.host_samples_file)
-            self._sampler.start()
+            self._watching.follow(self._server)
             self._asker = Asker(
                 self.folder,
                 self._server.base_url,
@@ -120,6 +122,7 @@ class LiveLaunch:
             self._become_ready()
             if prove is not None:
                 prove(self._server, self.folder)
+            self._watching.read(everything=True)
             if self.launch.warmup is Warmup.PRIMED:
                 self._prime()
         except (LaunchFailed, SetupFailure) as e:
@@ -136,19 +139,20 @@ class LiveLaunch:
         changes: dict[str, object] = {}
         if self._server is not None:
             changes["effective_argv"] = self._server.effective_argv() or self._record.effective_argv
+            self._watching.read(everything=True)
             self.mark("stop asked", "launcher")
             exit_ = changes["exit"] = self._server.stop(self.plan.profile.timeouts.stop_s)
             self.mark("stopped", "launcher")
+            if (returned := self._watching.server_ended()) is not None:
+                self.mark("GPU memory back" if returned else "GPU memory not back", "gpu")
             if status is LaunchStatus.COMPLETED and exit_.error:  # its log may lack the end
                 status, stage, reason = LaunchStatus.FAILED, ENGINE_STAGE, exit_.error
             changes["log_sha256"], changes["log_bytes"] = self._server.log_digest()
             changes["container"] = self._server.container()
-        if self._sampler is not None:
-            with contextlib.suppress(OSError):  # a full disk must not cost the record too: the missing file shows
-                self._sampler.finish()
         if self.launch.trace and self._server is not None:
-            with contextlib.suppress(OSError):  # as above
+            with contextlib.suppress(OSError):  # a full disk must not cost the record too: the missing file shows
                 collect(self._folders.work, self.folder.trace_dir)
+        changes["gpu"] = self._watching.finish()
         if self._caches.live.is_dir():
             self._cache_listings["end"] = listing(self._caches.live)
             if status is LaunchStatus.COMPLETED and self.launch.cache is Cache.COLD and self.launch.measured:
@@ -178,7 +182,9 @@ class LiveLaunch:
     def first_prompt(self, context: Context) -> Recorded:
         """The first prompt of this length that the server ever sees."""
         wanted = Wanted(context.prompt_tokens, self.plan.profile.course.first_prompt_output_tokens)
+        self._watching.read()  # what the prompt takes and keeps is counted from here
         recorded = self.ask(Step.FIRST_PROMPT, [wanted], context_tokens=context.prompt_tokens)
+        self._watching.read()
         self._list_changes(f"after {Step.FIRST_PROMPT} {context.prompt_tokens}")
         return recorded
 

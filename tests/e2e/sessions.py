@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,13 +117,21 @@ def stack(folder: Path, name: str, **env: str) -> Path:
 
 
 def start(
-    results: Path, *arguments: str, program: tuple[str, ...] = ("-m", "harness.cli", "run")
+    results: Path,
+    *arguments: str,
+    program: tuple[str, ...] = ("-m", "harness.cli", "run"),
+    env: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[str]:
     """Start a command; its processes are found again by `left_running`."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("QUALIFY_", "PYTEST_"))}
     return subprocess.Popen(
         [sys.executable, *program, *arguments],
-        env={**environment, "QUALIFY_RESULTS": str(results), "QUALIFY_LOCKS": str(results / "locks")},
+        env={
+            **environment,
+            "QUALIFY_RESULTS": str(results),
+            "QUALIFY_LOCKS": str(results / "locks"),
+            **(env or {}),
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -135,9 +143,10 @@ def run(
     *arguments: str,
     program: tuple[str, ...] = ("-m", "harness.cli", "run"),
     timeout_s: float = 120,
+    env: Mapping[str, str] | None = None,
 ) -> Finished:
     """Run a command to its end."""
-    process = start(results, *arguments, program=program)
+    process = start(results, *arguments, program=program, env=env)
     out, _ = process.communicate(timeout=timeout_s)
     return Finished(process.returncode, out, results)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 S = 1_000_000_000
 PREFILL_TOK_S = 10_000.0
@@ -17,6 +18,11 @@ class Clock:
     """Monotonic time of one lane."""
 
     now_ns: int = 1_000 * S
+
+    @property
+    def wall(self) -> str:
+        """What the wall clock shows, which began with this one."""
+        return (datetime.fromisoformat(WALL) + timedelta(microseconds=self.now_ns / 1000)).isoformat()
 
     def pass_s(self, seconds: float) -> int:
         """Let time pass, and tell the time."""

@@ -63,7 +63,8 @@ class _Launch:
 
     def mark(self, name: str, source: str, step: Step | None = None, context: int | None = None) -> None:
         now = self.clock.pass_s(0.0001)
-        self.marks.append(Mark(mark=name, mono_ns=now, wall=WALL, source=source, step=step, context_tokens=context))
+        mark = Mark(mark=name, mono_ns=now, wall=self.clock.wall, source=source, step=step, context_tokens=context)
+        self.marks.append(mark)
 
     def scrape(self) -> str:
         self.scrapes += 1

@@ -34,6 +34,9 @@ class Standing:
     def effective_argv(self) -> tuple[str, ...] | None:
         return None
 
+    def host_pids(self) -> tuple[int, ...]:
+        return ()
+
     def resident_bytes(self) -> dict[str, int]:
         return {}
 
