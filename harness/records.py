@@ -19,6 +19,9 @@ SCHEMA_VERSION: Literal[1] = 1
 ENGINE_STAGE = "engine"
 """Stage of a launch that failed because what runs containers did: that tells nothing about an arm."""
 
+KINDS_STAGE = "request kinds"
+"""Stage of a launch that ended under a request-kind probe: all that is measured was measured before."""
+
 
 class Record(BaseModel):
     """A frozen record; an unknown field means a bundle of another harness."""
@@ -242,24 +245,41 @@ class RequestRecord(Record):
     usage: Usage | None
     finish_reason: str | None
     error: str | None
+    kind: str | None = None
+    """Name of the kind of request that it probes; None for every other request."""
+    prompt_logprobs: int | None = None
+    """How many prompt tokens came back with a logprob that is a number; None where none were sent."""
+
+    @property
+    def sequences(self) -> int:
+        """Outputs that were asked for the one prompt; the server counts each as a request."""
+        return int(self.sampling.get("n", 1))
+
+    @property
+    def all_asked_tokens(self) -> int:
+        """Output tokens of all sequences together."""
+        return self.asked_tokens * self.sequences
 
     @property
     def complete(self) -> bool:
         """Served in full: status 200, no error, every asked token, and counted so by the server."""
+        wanted = self.prompt_tokens - 1 if "prompt_logprobs" in self.sampling else None
         return (
             self.status == 200
             and self.error is None
             and self.finish_reason == "length"
             and self.usage is not None
-            and self.usage.completion_tokens == self.asked_tokens == sum(self.event_tokens)
+            and self.usage.completion_tokens == self.all_asked_tokens == sum(self.event_tokens)
             and self.usage.prompt_tokens == self.prompt_tokens
+            and self.prompt_logprobs == wanted
         )
 
 
 class OutputRecord(Record):
-    """What a request produced (outputs.jsonl)."""
+    """What a request produced (outputs.jsonl); of several sequences, one record each."""
 
     request: str
+    sequence: int = 0
     token_ids: tuple[int, ...]
     text: str
     finish_reason: str | None

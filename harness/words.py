@@ -48,7 +48,9 @@ class Step(StrEnum):
     PREFILL = "prefill"
     DECODE = "decode"
     IDENTITY = "identity"
+    REQUEST_KINDS = "request-kinds"
     PROBES = "probes"
+    """Checks that users add: they may ask anything, and cannot disturb what was measured before."""
 
 
 class LaunchStatus(StrEnum):

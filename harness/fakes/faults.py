@@ -37,8 +37,11 @@ KINDS: dict[str, Kind] = {
     "orphan-worker": Kind("starts a child that ignores SIGTERM and outlives the server (10 minutes at most)"),
     "secret-in-log": Kind("prints text in the shape of a Hugging Face token while starting"),
     "late-jit": Kind(
-        "names KERNEL in a JIT monitor line, late by 0.25 s, at the first prompt over 1000 tokens", "KERNEL"
+        "names KERNEL in a JIT monitor line, late by 0.25 s, at the first prompt over 1000 tokens or at the n-th",
+        "KERNEL",
+        at=True,
     ),
+    "take-memory": Kind("takes N MiB while a completion runs, and keeps half of it", "N", at=True),
     "die-at-first-request": Kind("exits with code 1 when the first completion arrives"),
     "die-after": Kind("exits with code 1 when completion N arrives", "N"),
     "http-500": Kind("answers completion N with 500", "N"),

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from harness.errors import ConfigError
@@ -24,6 +25,8 @@ class Step:
     tokens: tuple[int, ...]
     drafted: int = 0
     accepted: int = 0
+    sequence: int = 0
+    """Which of a request's outputs it belongs to."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,17 @@ class Model:
         others += [t for t in range(min(self.vocab, count + 2)) if t not in (token, *others)]
         logits = [best, second] + [0.0] * len(others)
         return [(t, z - total) for t, z in zip([token, *others], logits, strict=False)][: max(1, count)]
+
+    def prompt_logprobs(self, prompt_ids: Sequence[int], count: int) -> list[dict[int, tuple[float, int]] | None]:
+        """Per prompt token: (logprob, rank) of the token itself and of the `count` best; None for the first."""
+        found: list[dict[int, tuple[float, int]] | None] = [None]
+        for previous, token in pairwise(prompt_ids):
+            best = self.rule.successor[previous]
+            ranked = {t: (value, rank) for rank, (t, value) in enumerate(self.top_logprobs(previous, best, 2), 1)}
+            second = list(ranked.values())[-1][0]
+            own = ranked.get(token, (second, self.vocab))
+            found.append({token: own} | dict(list(ranked.items())[:count]))
+        return found
 
 
 def load_model(directory: Path) -> Model:

@@ -13,7 +13,7 @@ from harness.forge.arithmetic import Rule
 from harness.forge.truth import load_rule_file
 from harness.judge.proof import cache_proof
 from harness.judge.read import LaunchEvidence, WindowEvidence, read_launch
-from harness.records import ENGINE_STAGE, Lock, Plan, Row, Run
+from harness.records import ENGINE_STAGE, KINDS_STAGE, Lock, Plan, Row, Run
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup, Word
 
 STAGES_OF_ENVIRONMENT = ("caches", ENGINE_STAGE)
@@ -154,8 +154,15 @@ def _as_judged(launch: LaunchEvidence) -> LaunchEvidence:
 
 
 def completed(launch: LaunchEvidence) -> bool:
-    """True for a launch that ran its course and was stopped by us."""
-    return launch.record is not None and launch.record.status is LaunchStatus.COMPLETED
+    """True for a launch that ran its course and was stopped by us, or died of a probe that comes last."""
+    record = launch.record
+    return record is not None and (record.status is LaunchStatus.COMPLETED or died_of_a_kind(launch))
+
+
+def died_of_a_kind(launch: LaunchEvidence) -> bool:
+    """True where the server ended by itself under a request-kind probe: its rows tell of which one."""
+    record = launch.record
+    return record is not None and record.status is LaunchStatus.FAILED and record.stage == KINDS_STAGE
 
 
 def not_begun(launch: LaunchEvidence) -> bool:

@@ -69,17 +69,19 @@ class WindowEvidence:
         if self.delta.reset:
             return "the server's counters were reset within the window"
         expected = {
-            "requests": len(self.requests),
-            "prompt_tokens": sum(r.prompt_tokens for r in self.requests),
-            "generation_tokens": sum(r.asked_tokens for r in self.requests),
+            "requests": self.sequences,
+            "prompt_tokens": sum(r.prompt_tokens * r.sequences for r in self.requests),
+            "generation_tokens": sum(r.all_asked_tokens for r in self.requests),
             "prefix_hits": 0,
             "preemptions": 0,
         }
+        # Sequences of one request share its prompt: all but the first may find it in the prefix cache.
+        shared = {"prefix_hits": sum(r.prompt_tokens * (r.sequences - 1) for r in self.requests)}
         for name, want in expected.items():
             got = self.delta.get(name)
             if got is None:
                 return f"the server does not count {name}"
-            if got != want:
+            if not want <= got <= want + shared.get(name, 0):
                 return f"{name}: the client counts {want}, the server {got}"
         return self._draft_fault()
 
@@ -90,16 +92,20 @@ class WindowEvidence:
         drafts, accepted, generated = (self.counted(n) for n in ("drafts", "accepted", "generation_tokens"))
         if drafts is None or accepted is None or generated is None:
             return "the server runs with MTP and does not count drafts"
-        if not drafts and generated > len(self.requests):
+        if not drafts and generated > self.sequences:
             return f"the server runs with MTP and drafted nothing for {generated} tokens"
         if self.draft_tokens == 1:
-            trimmed = len(self.requests) + drafts + accepted - generated
-            if not 0 <= trimmed <= len(self.requests):
+            trimmed = self.sequences + drafts + accepted - generated
+            if not 0 <= trimmed <= self.sequences:
                 return (
-                    f"{len(self.requests)} requests + {drafts} drafts + {accepted} accepted cannot give "
-                    f"{generated} tokens"
+                    f"{self.sequences} requests + {drafts} drafts + {accepted} accepted cannot give {generated} tokens"
                 )
         return None
+
+    @property
+    def sequences(self) -> int:
+        """Outputs that were asked for: what the server counts as requests."""
+        return sum(r.sequences for r in self.requests)
 
     def counted(self, name: str) -> int | None:
         """The server's count within the window, None where unknown."""
@@ -108,8 +114,9 @@ class WindowEvidence:
 
 def _shortfall(request: RequestRecord) -> str:
     return (
-        f"asked {request.asked_tokens}, got {sum(request.event_tokens)}, usage {request.usage}, "
+        f"asked {request.all_asked_tokens}, got {sum(request.event_tokens)}, usage {request.usage}, "
         f"finish reason {request.finish_reason}"
+        + (f", prompt logprobs {request.prompt_logprobs}" if "prompt_logprobs" in request.sampling else "")
     )
 
 
@@ -211,7 +218,7 @@ def read_launch(folder: LaunchDir) -> LaunchEvidence:
         record=record,
         marks=tuple(read_lines(folder.timeline_file, Mark)),
         windows=tuple(windows),
-        outputs={o.request: o for o in read_lines(folder.outputs_file, OutputRecord)},
+        outputs={o.request: o for o in read_lines(folder.outputs_file, OutputRecord) if not o.sequence},
         checks=tuple(read_lines(folder.checks_file, CheckRecord)),
         log=_log_events(folder.log_file),
         clock=_clock(folder.log_times_file),

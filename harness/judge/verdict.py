@@ -7,13 +7,26 @@ from collections.abc import Callable, Iterator, Sequence
 
 from harness.evidence.bundle import Bundle
 from harness.judge.case import Case, read_case
-from harness.judge.rows import acceptance, health, identity, integrity, jit, kv, memory, readiness, speed, startup
+from harness.judge.rows import (
+    acceptance,
+    health,
+    identity,
+    integrity,
+    jit,
+    kinds,
+    kv,
+    memory,
+    readiness,
+    speed,
+    startup,
+)
 from harness.records import Row, Verdict
 from harness.words import VERDICT_EXIT, VERDICT_ORDER, Word
 
 SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     readiness.rows,
     jit.rows,
+    kinds.rows,
     kv.rows,
     memory.rows,
     acceptance.rows,

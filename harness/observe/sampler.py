@@ -33,6 +33,12 @@ class HostSampler:
         """Begin sampling."""
         self._thread.start()
 
+    def take(self) -> None:
+        """Sample now, beside the period: what is shorter than a period has a sample at each end of it."""
+        now = time.monotonic_ns()
+        with contextlib.suppress(psutil.Error, OSError):
+            self._rows += [(now, process, size) for process, size in self._read().items()]
+
     def finish(self) -> None:
         """Stop and write the samples: columns mono_ns (int64), process (string), rss_bytes (int64)."""
         self._stop.set()
@@ -48,6 +54,5 @@ class HostSampler:
     def _sample(self) -> None:
         while not self._stop.is_set():
             begin = time.monotonic_ns()
-            with contextlib.suppress(psutil.Error, OSError):
-                self._rows += [(begin, process, size) for process, size in self._read().items()]
+            self.take()
             self._stop.wait(max(0.0, self._period_s - (time.monotonic_ns() - begin) / 1e9))

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from harness.judge.case import Case
 from harness.records import Verdict
 from harness.report import plots
+from harness.report.kinds import kind_lines
 from harness.report.launches import (
     failures,
     harness_text,
@@ -38,6 +39,7 @@ CONTENTS = (
     ("start-up", "Start-up"),
     ("throughput", "Throughput"),
     ("memory", "Memory"),
+    ("kinds", "Request kinds"),
     ("failures", "Failures"),
     ("launches", "Launches"),
     ("not-claimed", "What is not claimed"),
@@ -56,7 +58,7 @@ def page(case: Case, verdict: Verdict) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        {"tokens": tokens_text, "source": _source, "is_short": _is_short, "slug": _slug, "plural": plural}
+        {"tokens": tokens_text, "source": _source, "is_short": _is_short, "slug": _slug, "plural": plural, "mib": _mib}
     )
     return environment.get_template("page.html.j2").render(_verdict(case, verdict) | _evidence(case))
 
@@ -100,6 +102,7 @@ def _evidence(case: Case) -> dict[str, Any]:
         "steps": [
             (s, n) for n, s in enumerate(plots.STEP_BANDS) if any(b.step is s for t in found_tracks for b in t.course)
         ],
+        "kinds": kind_lines(case),
         "many_fold": plots.MANY_FOLD,
         "launches": launch_lines(case),
         "failures": failures(case),
@@ -125,6 +128,11 @@ def _source(source: str) -> Markup:
 def _is_short(text: str | None) -> bool:
     """True for a figure that stands right-aligned under others."""
     return text is None or len(text) <= SHORT
+
+
+def _mib(value: float | None) -> str | None:
+    """A change of memory, signed and in whole MiB."""
+    return None if value is None else f"{round(value):+,}"
 
 
 def _slug(word: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from harness.client.asks import Sampling
 from harness.config.model import Context
 from harness.errors import SetupFailure
 from harness.evidence.bundle import Bundle, append_record, write_json, write_record
@@ -27,7 +28,16 @@ from harness.launch.launcher import (
 from harness.launch.logpipe import tail
 from harness.launch.readiness import FirstRequestServed, Healthy, ModelNamed, wait_until_ready
 from harness.observe.sampler import HostSampler
-from harness.records import ENGINE_STAGE, LaunchRecord, Mark, OutputRecord, Plan, PlannedLaunch, RequestRecord
+from harness.records import (
+    ENGINE_STAGE,
+    KINDS_STAGE,
+    LaunchRecord,
+    Mark,
+    OutputRecord,
+    Plan,
+    PlannedLaunch,
+    RequestRecord,
+)
 from harness.session.asking import Asker, Wanted
 from harness.session.compose import engine_command, environment_layers, server_argv
 from harness.words import Cache, LaunchStatus, Step, Warmup
@@ -62,6 +72,7 @@ class LiveLaunch:
         self._sampler: HostSampler | None = None
         self._cache_listings: dict[str, dict[str, int]] = {}
         self._record: LaunchRecord | None = None
+        self._last_step: Step | None = None
 
     @property
     def base_url(self) -> str:
@@ -72,6 +83,11 @@ class LiveLaunch:
     def resident_mib(self) -> int:
         """Resident memory of the server's processes now, in MiB."""
         return sum(self._server.resident_bytes().values()) >> 20 if self._server is not None else 0
+
+    def sample_memory(self) -> None:
+        """Take a memory sample now, between those that are taken all the time."""
+        if self._sampler is not None:
+            self._sampler.take()
 
     # -- start and stop ---------------------------------------------------------------------------
 
@@ -140,7 +156,8 @@ class LiveLaunch:
                 self._sampler.finish()
         if self._caches.live.is_dir():
             self._cache_listings["end"] = listing(self._caches.live)
-            if status is LaunchStatus.COMPLETED and self.launch.cache is Cache.COLD and not self.launch.burn_in:
+            served = status is LaunchStatus.COMPLETED or stage == KINDS_STAGE
+            if served and self.launch.cache is Cache.COLD and not self.launch.burn_in:
                 self._caches.keep(self.launch.id)
         write_json(self.folder.caches_file, self._cache_listings)
         if status is LaunchStatus.FAILED:
@@ -160,7 +177,10 @@ class LiveLaunch:
             exit_ = self._server.ended() if self._server is not None else None
         except LaunchFailed as e:
             return e
-        return None if exit_ is None else LaunchFailed("after ready", f"the server ended by itself ({exit_.how})")
+        if exit_ is None:
+            return None
+        stage = KINDS_STAGE if self._last_step is Step.REQUEST_KINDS else "after ready"
+        return LaunchFailed(stage, f"the server ended by itself ({exit_.how})")
 
     # -- the course -------------------------------------------------------------------------------
 
@@ -197,7 +217,7 @@ class LiveLaunch:
         wanted = Wanted(
             course.identity_prompt_tokens,
             course.identity_output_tokens,
-            logprobs=course.identity_logprobs or None,
+            Sampling(logprobs=course.identity_logprobs or None),
             prompt_pass=0,
         )
         return [
@@ -278,7 +298,8 @@ class LiveLaunch:
 
     def _prime(self) -> None:
         for number, rung in enumerate(self.plan.profile.course.ladder):
-            wanted = Wanted(rung.prompt_tokens, rung.output_tokens, rung.temperature, rung.top_p, rung.seed)
+            sampling = Sampling(temperature=rung.temperature, top_p=rung.top_p, seed=rung.seed)
+            wanted = Wanted(rung.prompt_tokens, rung.output_tokens, sampling)
             answers = self.ask(Step.LADDER, [wanted] * rung.concurrent, pass_number=number, concurrent=rung.concurrent)
             for request, _ in answers:
                 if not request.complete:
@@ -315,6 +336,7 @@ class LiveLaunch:
 
     @contextlib.contextmanager
     def _step(self, step: Step, context_tokens: int | None) -> Iterator[None]:
+        self._last_step = step
         self.mark("step begins", "course", step=step, context_tokens=context_tokens)
         try:
             yield

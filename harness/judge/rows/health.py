@@ -15,6 +15,9 @@ from harness.words import Arm, Step, Word
 NUMBER = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-f]{8,}\b|\d+")
 """What differs between two prints of the same error: addresses, request ids, counts."""
 
+PROBING = (Step.REQUEST_KINDS, Step.PROBES)
+"""Steps in which the arms may be asked differently: after a server died of one kind, the next is not asked."""
+
 
 def rows(case: Case) -> Iterator[Row]:
     """One row each per cell for requests, counts and errors; then the checks that did not pass."""
@@ -33,7 +36,10 @@ def rows(case: Case) -> Iterator[Row]:
 def _requests(cell: Cell) -> Row:
     """Every request full length: a hard invariant of the candidate."""
     # What a server did not serve because its engine was taken away is no fault of its own.
-    found = {arm: [(x, w) for x in side if not not_begun(x) for w in x.windows] for arm, side in cell.arms()}
+    found = {
+        arm: [(x, w) for x in side if not not_begun(x) for w in x.windows if w.window.step is not Step.REQUEST_KINDS]
+        for arm, side in cell.arms()
+    }
     bad = {
         arm: [f"{x.folder.id} {w.window.window}: {w.unserved}" for x, w in pairs if w.unserved]
         for arm, pairs in found.items()
@@ -70,7 +76,7 @@ def _difference(cell: Cell) -> str | None:
             Counter(
                 (w.window.window, r.index, r.prompt_sha256, r.asked_tokens)
                 for w in x.windows
-                if w.window.step is not Step.PROBES
+                if w.window.step not in PROBING
                 for r in w.requests
             )
             for x in pair
