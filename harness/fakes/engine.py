@@ -163,6 +163,8 @@ class Engine:
         faults, prompt = self.settings.faults, len(job.ask.prompt_ids)
         cached = prompt - 1 if faults.hit("prefix-hits", job.number) else 0  # the last token is always computed
         self.counters.add(Increment(prompt=prompt, cached=cached))
+        if faults.hit("miscount", job.number):
+            self.counters.add(Increment(generated=1))
         if faults.hit("foreign-traffic", job.number):
             drafts = FOREIGN.generated - 1 if self.settings.draft_tokens else 0
             self.counters.add(FOREIGN)

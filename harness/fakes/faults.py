@@ -56,6 +56,7 @@ KINDS: dict[str, Kind] = {
     "null-logprobs": Kind("logprobs are null, which is how vLLM's streams write a NaN", at=True),
     "clip-output": Kind("clips an output beyond max-model-len without a word, as 0.32.0 does, instead of 400", at=True),
     "prefix-hits": Kind("counts all but one prompt token as prefix-cache hits", at=True),
+    "miscount": Kind("counters count one generated token too many", at=True),
     "foreign-traffic": Kind("counters advance by one more request", at=True),
     "counter-reset": Kind("counters fall to zero and the start time moves, with the last event of completion N", "N"),
     "metrics-500": Kind("the scrape fails with 500", at=True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +20,8 @@ from harness.words import Step
 
 BURST_NS = 50_000
 BURST_EVENTS = 16
+JUMP_S = 0.5
+"""A wall clock is read some time after the monotonic one, by a harness that may have to wait for a core."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,13 @@ class WindowEvidence:
         return None if self.delta is None else self.delta.get(name)
 
 
+def _wall_seconds(wall: str) -> float | None:
+    try:
+        return datetime.fromisoformat(wall).timestamp()
+    except ValueError:
+        return None
+
+
 def _shortfall(request: RequestRecord) -> str:
     return (
         f"asked {request.all_asked_tokens}, got {sum(request.event_tokens)}, usage {request.usage}, "
@@ -142,6 +152,20 @@ class LaunchEvidence:
     def ready_ns(self) -> int | None:
         """When the first request had been served, or None."""
         return self.mark_ns(SERVED)
+
+    @cached_property
+    def clock_jump(self) -> str | None:
+        """Where the wall clock left the monotonic one: it was set, or the machine slept; None where it kept pace.
+
+        Clocks that NTP slews part by at most 500 ppm (adjtimex(2)); twice that is allowed, and JUMP_S beside it.
+        """
+        known = [(m, seconds) for m in self.marks if (seconds := _wall_seconds(m.wall)) is not None]
+        for (before, wall), (after, later) in pairwise(known):
+            passed = (after.mono_ns - before.mono_ns) / 1e9
+            apart = later - wall - passed
+            if abs(apart) > JUMP_S + abs(passed) / 1000:
+                return f"the wall clock went {apart:+,.1f} s against the monotonic one after `{before.mark}`"
+        return None
 
     def of_kind(self, kind: Kind) -> list[Event]:
         """Log events of a kind."""

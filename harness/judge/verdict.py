@@ -20,6 +20,7 @@ from harness.judge.rows import (
     speed,
     startup,
 )
+from harness.judge.voids import without_voided
 from harness.records import Row, Verdict
 from harness.words import VERDICT_EXIT, VERDICT_ORDER, Word
 
@@ -53,7 +54,7 @@ def judge(bundle: Bundle) -> Verdict:
 
 def judge_case(case: Case) -> Verdict:
     """The verdict of evidence that has been read already."""
-    rows = tuple(row for subject in SUBJECTS for row in subject(case))
+    rows = tuple(without_voided(case, (row for subject in SUBJECTS for row in subject(case))))
     word = overall(rows)
     return Verdict(
         session=case.plan.session,

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 S = 1_000_000_000
 PREFILL_TOK_S = 10_000.0
 STEP_S = 0.005
 WALL = "2026-11-29T18:00:00.000+00:00"
 ENGINE = "(EngineCore pid=7) INFO 11-29 18:43:30 "
+
+
+def wall_at(mono_ns: int, ahead_s: float = 0.0) -> str:
+    """The wall clock at a monotonic time, or so many seconds ahead of it."""
+    return (datetime.fromisoformat(WALL) + timedelta(seconds=mono_ns / 1e9 + ahead_s)).isoformat()
 
 
 @dataclass

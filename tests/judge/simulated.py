@@ -32,7 +32,7 @@ from harness.session.compose import server_argv
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup
 
 from .bundles import CONTEXTS, Behaviour
-from .engine import ENGINE, PREFILL_TOK_S, STEP_S, WALL, Clock, Counters, accepted, events_of, inductor
+from .engine import ENGINE, PREFILL_TOK_S, STEP_S, WALL, Clock, Counters, accepted, events_of, inductor, wall_at
 
 
 @dataclass
@@ -53,6 +53,7 @@ class _Launch:
     windows: list[Window] = field(default_factory=list)
     scrapes: int = 0
     last_scrape: str | None = None
+    clock_ahead_s: float = 0.0
 
     # -- what is seen from outside ----------------------------------------------------------------
 
@@ -61,7 +62,10 @@ class _Launch:
 
     def mark(self, name: str, source: str, step: Step | None = None, context: int | None = None) -> None:
         now = self.clock.pass_s(0.0001)
-        self.marks.append(Mark(mark=name, mono_ns=now, wall=WALL, source=source, step=step, context_tokens=context))
+        if self.does.clock_set and self.does.clock_set[0] == name:
+            self.clock_ahead_s = self.does.clock_set[1]
+        wall = wall_at(now, self.clock_ahead_s)
+        self.marks.append(Mark(mark=name, mono_ns=now, wall=wall, source=source, step=step, context_tokens=context))
 
     def scrape(self) -> str:
         self.scrapes += 1

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from harness.judge.case import Case, Cell, completed, not_begun
 from harness.judge.read import LaunchEvidence
+from harness.judge.voids import clock_jump
 from harness.observe.vllm_log import Kind
 from harness.records import Row
 from harness.words import Arm, Step, Word
@@ -27,6 +28,8 @@ def rows(case: Case) -> Iterator[Row]:
         yield _counts(cell)
     for cell in case.cells:
         yield _client(cell)
+    for cell in case.cells:
+        yield _clocks(cell)
     for cell in case.cells:
         yield _errors(cell)
     for cell in case.cells:
@@ -131,6 +134,28 @@ def _client(cell: Cell) -> Row:
         candidate=texts[1],
         unit="windows",
         sources=tuple(f"launches/{x.folder.id}/requests.jsonl" for _, side in cell.arms() for x in side),
+    )
+
+
+def _clocks(cell: Cell) -> Row:
+    """A clock that was set, or a machine that slept: times of that launch are not what they seem."""
+    sides = [[x for x in side if x.marks] for _, side in cell.arms()]
+    jumps = [fault for side in sides for x in side if (fault := clock_jump(x))]
+    if jumps:
+        word, reason = Word.VOID, f"{jumps[0]}; no time of that launch is used"
+    elif not all(sides):
+        word, reason = Word.NOT_TESTED, "an arm has no timeline"
+    else:
+        word, reason = Word.PASS, "wall clock and monotonic clock kept pace in every launch"
+    texts = [f"{sum(clock_jump(x) is None for x in side)} of {len(side)}" for side in sides]
+    return cell.row(
+        "clocks kept pace",
+        word,
+        reason,
+        control=texts[0],
+        candidate=texts[1],
+        unit="launches",
+        sources=tuple(f"launches/{x.folder.id}/timeline.jsonl" for side in sides for x in side),
     )
 
 

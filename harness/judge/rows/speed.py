@@ -84,7 +84,7 @@ def _row(
     margin_pct: float | None = None,
     note: str = "",
 ) -> Row:
-    control, candidate = cell.values(figure)
+    control, candidate = cell.values(lambda launch: None if launch.clock_jump else figure(launch))
     pairs = both(control, candidate)
     if not pairs[0]:
         word, reason = Word.NOT_TESTED, "; ".join(filter(None, (absent(control, candidate), note)))
