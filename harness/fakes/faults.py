@@ -51,6 +51,7 @@ KINDS: dict[str, Kind] = {
     "wrong-usage": Kind("usage counts one completion token too many", at=True),
     "short-output": Kind("delivers one token less, with finish_reason stop", at=True),
     "diverge-at": Kind("the output differs from index K on", "K", at=True),
+    "stuck-at": Kind("the output repeats its token K to the end", "K", at=True),
     "unstable": Kind("every second completion of the same prompt diverges at index 3"),
     "nan-logprobs": Kind("logprobs are NaN, bare, as Python's json writes them", at=True),
     "null-logprobs": Kind("logprobs are null, which is how vLLM's streams write a NaN", at=True),

@@ -17,6 +17,7 @@ from harness.judge.rows import (
     kv,
     memory,
     readiness,
+    sense,
     speed,
     startup,
 )
@@ -32,6 +33,7 @@ SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     memory.rows,
     acceptance.rows,
     identity.rows,
+    sense.rows,
     startup.rows,
     speed.rows,
     health.rows,
