@@ -173,6 +173,19 @@ class ContainerFacts(Record):
     """0, or something else than this launch was measured."""
 
 
+class FrozenPrompts(Record):
+    """Text prompts as token ids, rendered once per session (prompts.json): every launch is asked these."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    launch: str
+    """The launch whose server's tokenizer rendered them."""
+    texts_sha256: str
+    ids: dict[str, tuple[int, ...]]
+    """By the text's name, in the texts' order."""
+    needles: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+    """Fact and question of each needle."""
+
+
 class LaunchRecord(Record):
     """One launch as it happened (launches/ID/launch.json)."""
 
@@ -195,6 +208,8 @@ class LaunchRecord(Record):
     exit: Exit | None = None
     container: ContainerFacts | None = None
     """None for a server that was a process of this host."""
+    prompts_sha256: str | None = None
+    """Hash of the text prompts as this launch's own tokenizer renders them; None where ids are asked."""
     log_sha256: str | None = None
     log_bytes: int | None = None
 
@@ -245,6 +260,10 @@ class RequestRecord(Record):
     usage: Usage | None
     finish_reason: str | None
     error: str | None
+    prompt_class: str = "ids"
+    """What the prompt is made of: ids, or text. How well drafts are accepted depends on it."""
+    prefix_tokens: int | None = None
+    """Of a follow-up: how many output tokens of the first answer stand at the end of its prompt."""
     kind: str | None = None
     """Name of the kind of request that it probes; None for every other request."""
     prompt_logprobs: int | None = None

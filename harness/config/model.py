@@ -153,6 +153,8 @@ class Course(Strict):
     contexts: tuple[Context, ...] = Field((Context(prompt_tokens=2048), Context(prompt_tokens=32_768)), min_length=1)
     ladder: tuple[Rung, ...] = LADDER
     kinds: tuple[RequestKind, ...] = Field(KINDS, description="kinds of request, each asked once at the end")
+    prompts: Literal["ids", "text"] = Field("ids", description="what decode, identity and needles are asked with")
+    needle_output_tokens: Positive = 24
     first_prompt_output_tokens: Positive = 8
     decode_output_tokens: Annotated[int, Field(ge=2)] = 256
     identity_prompts: Positive = 16
@@ -178,7 +180,7 @@ class Course(Strict):
         """Longest prompt and output together, in tokens."""
         longest = self.longest_context
         return max(
-            longest + max(self.decode_output_tokens, self.first_prompt_output_tokens),
+            longest + max(self.decode_output_tokens, self.first_prompt_output_tokens, self.needle_output_tokens),
             self.identity_prompt_tokens + self.identity_output_tokens,
             *(r.prompt_tokens + r.output_tokens for r in self.ladder),
             *(k.prompt_length(longest) + k.output_tokens for k in self.kinds),
@@ -268,6 +270,8 @@ class Profile(Strict):
                 raise ValueError(f"plan.modes names `{planned}`, which [modes] does not define ({known})")
         if self.launcher == "docker" and self.image is None:
             raise ValueError('launcher = "docker" needs [image] with reference = "name@sha256:..."')
+        if self.course.prompts == "text" and self.model.forge is not None:
+            raise ValueError('course.prompts = "text" needs a tokenizer that knows words, and a forged model has none')
         self.serve.refuse_speculation("serve.flags")
         self.warmup_off.refuse_speculation("warmup_off.flags")
         for mode_name, mode in self.modes.items():

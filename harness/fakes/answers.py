@@ -45,6 +45,8 @@ class Reply:
     """Added to every completion count."""
     broken_logprobs: Literal["nan", "null"] | None = None
     """What stands for every logprob; None: the true ones do."""
+    says: str | None = None
+    """Text of the whole output, where it is not that of its tokens."""
     _sequences: dict[int, _Written] = field(default_factory=dict, init=False)
 
     def chunk(self, step: Step, finish_reason: str | None) -> dict[str, Any]:
@@ -133,11 +135,14 @@ class Reply:
         return {"prompt_tokens": prompt, "total_tokens": prompt + completion, "completion_tokens": completion}
 
     def _advance(self, written: _Written, tokens: Sequence[int]) -> tuple[str, dict[str, Any] | None]:
-        pieces = words(tokens, first=written.tokens == 0)
+        opening = written.tokens == 0
+        pieces = words(tokens, first=opening)
         logprobs = None if self.ask.logprobs is None else self._logprobs(written, tokens, pieces, self.ask.logprobs)
         written.tokens += len(tokens)
         written.characters += sum(map(len, pieces))
         written.previous = tokens[-1] if tokens else written.previous
+        if self.says is not None:
+            return self.says if opening else "", logprobs
         return "".join(pieces), logprobs
 
     def _logprobs(self, written: _Written, tokens: Sequence[int], pieces: Sequence[str], count: int) -> dict[str, Any]:

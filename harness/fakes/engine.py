@@ -110,6 +110,7 @@ class Engine:
             head,
             job.ask,
             self.model,
+            says=next((fault.value for fault in faults.all("says", job.number)), None),
             miscount=int(faults.hit("wrong-usage", job.number)),
             broken_logprobs=next((form for form in FORMS if faults.hit(f"{form}-logprobs", job.number)), None),
         )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from zlib import crc32
 
 from harness.errors import ConfigError
 from harness.forge.arithmetic import MIN_PROMPT_TOKENS, Rule
@@ -107,11 +108,11 @@ def words(tokens: Sequence[int], *, first: bool) -> list[str]:
     return [f"w{t}" if first and i == 0 else f" w{t}" for i, t in enumerate(tokens)]
 
 
-def read_words(text: str, vocab: int) -> list[int]:
-    """Token ids of a text; an unknown word is token 0, as in the forged tokenizer."""
+def read_words(text: str, vocab: int, salt: str = "") -> list[int]:
+    """Token ids of a text. An unknown word has an id by its hash: the fake has a tokenizer that knows words."""
     ids = []
     for word in text.split():
         digits = word.removeprefix("w")
         known = word.startswith("w") and digits.isascii() and digits.isdigit() and int(digits) < vocab
-        ids.append(int(digits) if known else 0)
+        ids.append(int(digits) if known else crc32(f"{salt}{word}".encode()) % vocab)
     return ids

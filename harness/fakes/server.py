@@ -107,7 +107,8 @@ class Handler(WireHandler):
         prompt = body.get("prompt")
         if not isinstance(prompt, str):
             raise ApiError(400, "1 validation error:\n  prompt: Input should be a valid string", "Bad Request")
-        ids = read_words(prompt, engine.model.vocab)
+        salt = "other" if engine.settings.faults.hit("other-tokenizer") else ""
+        ids = read_words(prompt, engine.model.vocab, salt)
         strings = [f"w{t}" for t in ids] if body.get("return_token_strs") else None
         limit = engine.settings.max_model_len
         self.send_json({"count": len(ids), "max_model_len": limit, "tokens": ids, "token_strs": strings})

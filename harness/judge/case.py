@@ -13,7 +13,7 @@ from harness.forge.arithmetic import Rule
 from harness.forge.truth import load_rule_file
 from harness.judge.proof import cache_proof
 from harness.judge.read import LaunchEvidence, WindowEvidence, read_launch
-from harness.records import ENGINE_STAGE, KINDS_STAGE, Lock, Plan, Row, Run
+from harness.records import ENGINE_STAGE, KINDS_STAGE, FrozenPrompts, Lock, Plan, Row, Run
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup, Word
 
 STAGES_OF_ENVIRONMENT = ("caches", ENGINE_STAGE)
@@ -99,6 +99,8 @@ class Case:
     launches: dict[str, LaunchEvidence]
     cells: tuple[Cell, ...]
     locks: dict[Arm, Lock]
+    prompts: FrozenPrompts | None
+    """Text prompts as ids; None where ids were asked."""
     rules: dict[Arm, Rule]
     """Rules of the forged models; empty for others."""
 
@@ -144,6 +146,7 @@ def read_case(bundle: Bundle) -> Case:
         launches=launches,
         cells=tuple(cells),
         locks={arm: bundle.lock(arm) for arm in Arm},
+        prompts=bundle.prompts(),
         rules={arm: load_rule_file(bundle.truth_file(arm)) for arm in Arm if bundle.truth_file(arm).is_file()},
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -113,6 +113,12 @@ class WindowEvidence:
     def counted(self, name: str) -> int | None:
         """The server's count within the window, None where unknown."""
         return None if self.delta is None else self.delta.get(name)
+
+
+def prompt_class(windows: Iterable[WindowEvidence]) -> str:
+    """What the prompts of windows are made of: beside every figure of MTP, since drafts depend on the text."""
+    classes = sorted({r.prompt_class for w in windows for r in w.requests})
+    return f"{' and '.join(classes) or 'no'} prompts"
 
 
 def _wall_seconds(wall: str) -> float | None:

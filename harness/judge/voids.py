@@ -57,14 +57,18 @@ def _test_of(row: Row) -> Broken | None:
     """What could have moved a row of this name."""
     if row.name.startswith(("late ", "request kind ")):
         return lambda launch, _: strangers(launch)
-    if row.name.startswith("identity"):
+    if row.name.startswith(("identity", "needles")):
         return _computed_otherwise
     return None
 
 
 def _computed_otherwise(launch: LaunchEvidence, row: Row) -> str | None:
     """Another batch, or a prefix from the cache, is another computation; so is one that nobody counted."""
-    steps, context = (MEASURED, row.context_tokens) if row.context_tokens else ((Step.IDENTITY,), None)
+    steps: tuple[Step, ...]
+    if row.name == "needles":
+        steps, context = (Step.NEEDLE,), row.context_tokens
+    else:
+        steps, context = (MEASURED, row.context_tokens) if row.context_tokens else ((Step.IDENTITY,), None)
     windows: list[WindowEvidence] = [w for step in steps for w in launch.windows_of(step, context)]
     return next(
         (f"{launch.folder.id} {w.window.window}: {w.miscounted}" for w in windows if w.miscounted and not w.unserved),

@@ -17,13 +17,16 @@ import requests
 from harness.client.asks import PLAIN, Ask, Sampling
 from harness.client.completions import Answer, Sequence, complete
 from harness.client.prompts import PromptKey, prompt_ids, prompt_sha256
+from harness.client.texts import DEPTHS, needle_prompt_ids, text_prompt_ids
 from harness.evidence.bundle import LaunchDir, append_record
 from harness.observe import prometheus
-from harness.records import OutputRecord, RequestRecord, Usage, Window
+from harness.records import FrozenPrompts, OutputRecord, RequestRecord, Usage, Window
 from harness.words import Step
 
 SETTLE_TRIES = 40
 SETTLE_S = 0.05
+TEXT_STEPS = (Step.DECODE, Step.IDENTITY, Step.NEEDLE)
+"""Steps whose figures depend on what is written; prefill and first prompts take ids of exact length."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class Asker:
         self._seed = seed
         self._ids_below = ids_below
         self._deadline_s = deadline_s
+        self.texts: FrozenPrompts | None = None
+        """Asked instead of ids, where the course's prompts are text."""
         self._metrics = requests.Session()
         self._metrics.trust_env = False
         self._windows: Counter[str] = Counter()
@@ -80,7 +85,9 @@ class Asker:
 
         recorded = []
         for index, ((request, ask), answer, each) in enumerate(zip(prepared, answers, wanted, strict=True)):
-            place = _Place(request, window, step, context_tokens, pass_number, index, each.kind)
+            place = _Place(
+                request, window, step, context_tokens, pass_number, index, self._prompt_class(step), each.kind
+            )
             outputs = list(_output_records(request, answer))
             row = place.request_record(ask, answer)
             append_record(self._folder.requests_file, row)
@@ -114,12 +121,23 @@ class Asker:
         key = PromptKey(self._seed, step, context_tokens or 0, prompt_pass, index)
         ask = Ask(
             model=self._model,
-            prompt_ids=prompt_ids(key, wanted.prompt_tokens, self._ids_below),
+            prompt_ids=self._prompt(key, wanted.prompt_tokens),
             output_tokens=wanted.output_tokens,
             cache_salt=f"{self._folder.id}.{request}",
             sampling=wanted.sampling,
         )
         return request, ask
+
+    def _prompt(self, key: PromptKey, tokens: int) -> list[int]:
+        if self._prompt_class(key.step) == "ids":
+            return prompt_ids(key, tokens, self._ids_below)
+        assert self.texts is not None
+        if key.step is Step.NEEDLE:
+            return needle_prompt_ids(key, tokens, self.texts.ids, self.texts.needles[key.index], DEPTHS[key.index])
+        return text_prompt_ids(key, tokens, self.texts.ids)
+
+    def _prompt_class(self, step: Step) -> str:
+        return "text" if self.texts is not None and step in TEXT_STEPS else "ids"
 
     def _window_name(self, name: str) -> str:
         """Two checks of one step must not share a window: their requests would be counted together."""
@@ -178,6 +196,7 @@ class _Place:
     context_tokens: int | None
     pass_number: int
     index: int
+    prompt_class: str
     kind: str | None
 
     def request_record(self, ask: Ask, answer: Answer) -> RequestRecord:

@@ -40,6 +40,8 @@ from harness.records import (
 )
 from harness.session.asking import Asker, Wanted
 from harness.session.compose import engine_command, environment_layers, server_argv
+from harness.session.priming import prime
+from harness.session.prompts import freeze
 from harness.words import Cache, LaunchStatus, Step, Warmup
 
 DEFAULT_IDS_BELOW = 1000
@@ -64,6 +66,7 @@ class LiveLaunch:
         self.plan = plan
         self.launch = launch
         self.folder = bundle.launch(launch.id)
+        self._bundle = bundle
         self._caches = caches
         work = Path(tempfile.mkdtemp(prefix=WORK_DIR_PREFIX))
         self._folders = Folders(model, caches.live, work, gpus)
@@ -128,8 +131,9 @@ class LiveLaunch:
                 deadline_s=profile.timeouts.request_s,
             )
             self._become_ready()
+            self._freeze_prompts()
             if self.launch.warmup is Warmup.PRIMED:
-                self._prime()
+                prime(self)
         except (LaunchFailed, SetupFailure) as e:
             stage, reason = (e.stage, e.reason) if isinstance(e, LaunchFailed) else ("caches", str(e))
             self.stop(LaunchStatus.FAILED, stage=stage, reason=reason)
@@ -296,17 +300,12 @@ class LiveLaunch:
             f"(usage {request.usage}, finish reason {request.finish_reason})"
         )
 
-    def _prime(self) -> None:
-        for number, rung in enumerate(self.plan.profile.course.ladder):
-            sampling = Sampling(temperature=rung.temperature, top_p=rung.top_p, seed=rung.seed)
-            wanted = Wanted(rung.prompt_tokens, rung.output_tokens, sampling)
-            answers = self.ask(Step.LADDER, [wanted] * rung.concurrent, pass_number=number, concurrent=rung.concurrent)
-            for request, _ in answers:
-                if not request.complete:
-                    death = self.death()
-                    told = f"; {death.reason}" if death else ""
-                    stage = ENGINE_STAGE if death and death.stage == ENGINE_STAGE else "ladder"
-                    raise LaunchFailed(stage, f"rung {number}: {request.error or 'not served in full'}{told}")
+    def _freeze_prompts(self) -> None:
+        profile = self.plan.profile
+        if profile.course.prompts == "text" and self._asker is not None:
+            model, seed = profile.model.served_name, self.plan.seed
+            self._asker.texts, own = freeze(self._bundle, self.launch.id, self.base_url, model=model, seed=seed)
+            self._update(prompts_sha256=own)
 
     def _spec(self, view: View) -> ServerSpec:
         """The command and environment that name everything as the server sees it."""
