@@ -25,7 +25,7 @@ from harness.words import Step
 
 SETTLE_TRIES = 40
 SETTLE_S = 0.05
-TEXT_STEPS = (Step.DECODE, Step.IDENTITY, Step.NEEDLE)
+TEXT_STEPS = (Step.DECODE, Step.IDENTITY, Step.FOLLOW_UP, Step.NEEDLE)
 """Steps whose figures depend on what is written; prefill and first prompts take ids of exact length."""
 
 
@@ -40,6 +40,8 @@ class Wanted:
     """Take the prompt of this pass instead of the current one's: identity repeats its prompts."""
     kind: str | None = None
     """Name of the kind of request that this one probes."""
+    follows: tuple[int, tuple[int, ...]] | None = None
+    """Of a follow-up: the identity prompt's place, and the output tokens that stand behind it."""
 
 
 class Asker:
@@ -85,9 +87,7 @@ class Asker:
 
         recorded = []
         for index, ((request, ask), answer, each) in enumerate(zip(prepared, answers, wanted, strict=True)):
-            place = _Place(
-                request, window, step, context_tokens, pass_number, index, self._prompt_class(step), each.kind
-            )
+            place = _Place(request, window, step, context_tokens, pass_number, index, self._prompt_class(step), each)
             outputs = list(_output_records(request, answer))
             row = place.request_record(ask, answer)
             append_record(self._folder.requests_file, row)
@@ -119,9 +119,13 @@ class Asker:
         request = f"{self._requests:04d}"
         prompt_pass = pass_number if wanted.prompt_pass is None else wanted.prompt_pass
         key = PromptKey(self._seed, step, context_tokens or 0, prompt_pass, index)
+        prefix: tuple[int, ...] = ()
+        if wanted.follows is not None:
+            place, prefix = wanted.follows
+            key = PromptKey(self._seed, Step.IDENTITY, 0, 0, place)
         ask = Ask(
             model=self._model,
-            prompt_ids=self._prompt(key, wanted.prompt_tokens),
+            prompt_ids=[*self._prompt(key, wanted.prompt_tokens), *prefix],
             output_tokens=wanted.output_tokens,
             cache_salt=f"{self._folder.id}.{request}",
             sampling=wanted.sampling,
@@ -197,14 +201,18 @@ class _Place:
     pass_number: int
     index: int
     prompt_class: str
-    kind: str | None
+    wanted: Wanted
 
     def request_record(self, ask: Ask, answer: Answer) -> RequestRecord:
         usage = None
         if answer.prompt_tokens is not None and answer.completion_tokens is not None:
             usage = Usage(prompt_tokens=answer.prompt_tokens, completion_tokens=answer.completion_tokens)
+        place = {name: value for name, value in vars(self).items() if name != "wanted"}
+        if self.wanted.follows is not None:
+            place |= {"index": self.wanted.follows[0], "prefix_tokens": len(self.wanted.follows[1])}
         return RequestRecord(
-            **vars(self),
+            **place,
+            kind=self.wanted.kind,
             prompt_sha256=prompt_sha256(ask.prompt_ids),
             prompt_tokens=len(ask.prompt_ids),
             asked_tokens=ask.output_tokens,

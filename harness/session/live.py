@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.client.asks import Sampling
 from harness.config.model import Context
 from harness.errors import SetupFailure
-from harness.evidence.bundle import Bundle, append_record, write_json, write_record
+from harness.evidence.bundle import Bundle, LaunchDir, append_record, write_json, write_record
 from harness.launch.caches import LaneCaches, listing
 from harness.launch.environment import redacted, server_environment
 from harness.launch.launcher import (
@@ -86,6 +86,10 @@ class LiveLaunch:
     def resident_mib(self) -> int:
         """Resident memory of the server's processes now, in MiB."""
         return sum(self._server.resident_bytes().values()) >> 20 if self._server is not None else 0
+
+    def beside(self, launch_id: str) -> LaunchDir:
+        """Folder of another launch of the session; a launch of the same lane that came earlier is complete."""
+        return self._bundle.launch(launch_id)
 
     def sample_memory(self) -> None:
         """Take a memory sample now, between those that are taken all the time."""

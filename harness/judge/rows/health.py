@@ -16,7 +16,7 @@ from harness.words import Arm, Step, Word
 NUMBER = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-f]{8,}\b|\d+")
 """What differs between two prints of the same error: addresses, request ids, counts."""
 
-PROBING = (Step.REQUEST_KINDS, Step.PROBES)
+PROBING = (Step.FOLLOW_UP, Step.REQUEST_KINDS, Step.PROBES)
 """Steps in which the arms may be asked differently: after a server died of one kind, the next is not asked."""
 
 
