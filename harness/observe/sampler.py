@@ -33,7 +33,7 @@ class HostSampler:
         """Begin sampling."""
         self._thread.start()
 
-    def take(self) -> None:
+    def read_now(self) -> None:
         """Sample now, beside the period: what is shorter than a period has a sample at each end of it."""
         now = time.monotonic_ns()
         with contextlib.suppress(psutil.Error, OSError):
@@ -54,5 +54,5 @@ class HostSampler:
     def _sample(self) -> None:
         while not self._stop.is_set():
             begin = time.monotonic_ns()
-            self.take()
+            self.read_now()
             self._stop.wait(max(0.0, self._period_s - (time.monotonic_ns() - begin) / 1e9))

@@ -21,8 +21,9 @@ TOP = 5
 
 def follow_up(server: LiveLaunch) -> list[tuple[RequestRecord, OutputRecord]]:
     """One token after the common prefix of each prompt that an earlier launch of the other arm answered otherwise."""
+    launches = server.folder.root.parent
     ours = _outputs(server.folder)
-    theirs = next((found for x in _earlier(server) if (found := _outputs(server.beside(x.id)))), {})
+    theirs = next((found for x in _earlier(server) if (found := _outputs(LaunchDir(launches / x.id)))), {})
     parted = [
         (n, prefix) for n in sorted(ours.keys() & theirs.keys()) if (prefix := _common(ours[n], theirs[n])) is not None
     ]

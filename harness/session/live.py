@@ -8,12 +8,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from harness.client.asks import Sampling
 from harness.config.model import Context
 from harness.errors import SetupFailure
-from harness.evidence.bundle import Bundle, LaunchDir, append_record, write_json, write_record
+from harness.evidence.bundle import Bundle, append_record, write_json, write_record
 from harness.launch.caches import LaneCaches, listing
 from harness.launch.environment import redacted, server_environment
 from harness.launch.launcher import (
@@ -40,7 +41,7 @@ from harness.records import (
 )
 from harness.session.asking import Asker, Wanted
 from harness.session.compose import engine_command, environment_layers, server_argv
-from harness.session.priming import prime
+from harness.session.priming import prime, serve_first
 from harness.session.prompts import freeze
 from harness.words import Cache, LaunchStatus, Step, Warmup
 
@@ -87,14 +88,10 @@ class LiveLaunch:
         """Resident memory of the server's processes now, in MiB."""
         return sum(self._server.resident_bytes().values()) >> 20 if self._server is not None else 0
 
-    def beside(self, launch_id: str) -> LaunchDir:
-        """Folder of another launch of the session; a launch of the same lane that came earlier is complete."""
-        return self._bundle.launch(launch_id)
-
     def sample_memory(self) -> None:
         """Take a memory sample now, between those that are taken all the time."""
         if self._sampler is not None:
-            self._sampler.take()
+            self._sampler.read_now()
 
     # -- start and stop ---------------------------------------------------------------------------
 
@@ -288,21 +285,11 @@ class LiveLaunch:
         stages = (
             Healthy(timeouts.health_s),
             ModelNamed(self.plan.profile.model.served_name, timeouts.model_named_s),
-            FirstRequestServed(self._serve_first, timeouts.first_request_s),
+            FirstRequestServed(partial(serve_first, self), timeouts.first_request_s),
         )
         wait_until_ready(self._server, stages, lambda name: self.mark(name, "http"))
         self._cache_listings["ready"] = listing(self._caches.live)
         self._update(effective_argv=self._server.effective_argv())
-
-    def _serve_first(self) -> str | None:
-        deadline_s = self.plan.profile.timeouts.first_request_s
-        [(request, _)] = self.ask(Step.READINESS, [Wanted(16, 8)], deadline_s=deadline_s)
-        if request.complete:
-            return None
-        return request.error or (
-            f"asked for {request.asked_tokens} tokens, got {sum(request.event_tokens)} "
-            f"(usage {request.usage}, finish reason {request.finish_reason})"
-        )
 
     def _freeze_prompts(self) -> None:
         profile = self.plan.profile

@@ -1,4 +1,4 @@
-"""The priming ladder: requests that meet a server's kernels before anything is measured, each recorded."""
+"""Requests before anything is measured, each recorded: the first one of all, and the priming ladder."""
 
 from __future__ import annotations
 
@@ -12,6 +12,18 @@ from harness.words import Step
 
 if TYPE_CHECKING:  # it primes itself
     from harness.session.live import LiveLaunch
+
+
+def serve_first(server: LiveLaunch) -> str | None:
+    """One short completion; what was wrong with the answer, or None."""
+    deadline_s = server.plan.profile.timeouts.first_request_s
+    [(request, _)] = server.ask(Step.READINESS, [Wanted(16, 8)], deadline_s=deadline_s)
+    if request.complete:
+        return None
+    return request.error or (
+        f"asked for {request.asked_tokens} tokens, got {sum(request.event_tokens)} "
+        f"(usage {request.usage}, finish reason {request.finish_reason})"
+    )
 
 
 def prime(server: LiveLaunch) -> None:
