@@ -117,7 +117,7 @@ class WindowEvidence:
 
 def prompt_class(windows: Iterable[WindowEvidence]) -> str:
     """What the prompts of windows are made of: beside every figure of MTP, since drafts depend on the text."""
-    classes = sorted({r.prompt_class for w in windows for r in w.requests})
+    classes = sorted({r.prompt_class.removesuffix("s") for w in windows for r in w.requests})
     return f"{' and '.join(classes) or 'no'} prompts"
 
 
