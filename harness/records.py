@@ -24,6 +24,9 @@ ENGINE_STAGE = "engine"
 IMAGE_STAGE = "image"
 """Stage of a launch whose container does not hold what its lock says: it measured something else."""
 
+KINDS_STAGE = "request kinds"
+"""Stage of a launch that ended under a request-kind probe: all that is measured was measured before."""
+
 
 class Record(BaseModel):
     """A frozen record; an unknown field means a bundle of another harness."""
@@ -304,6 +307,19 @@ class GpuWatch(Record):
     """Why the GPUs were not watched to the end."""
 
 
+class FrozenPrompts(Record):
+    """Text prompts as token ids, rendered once per session (prompts.json): every launch is asked these."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    launch: str
+    """The launch whose server's tokenizer rendered them."""
+    texts_sha256: str
+    ids: dict[str, tuple[int, ...]]
+    """By the text's name, in the texts' order."""
+    needles: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+    """Fact and question of each needle."""
+
+
 class LaunchRecord(Record):
     """One launch as it happened (launches/ID/launch.json)."""
 
@@ -326,6 +342,8 @@ class LaunchRecord(Record):
     exit: Exit | None = None
     container: ContainerFacts | None = None
     """None for a server that was a process of this host."""
+    prompts_sha256: str | None = None
+    """Hash of the text prompts as this launch's own tokenizer renders them; None where ids are asked."""
     log_sha256: str | None = None
     log_bytes: int | None = None
     gpu: GpuWatch | None = None
@@ -378,24 +396,45 @@ class RequestRecord(Record):
     usage: Usage | None
     finish_reason: str | None
     error: str | None
+    prompt_class: str = "ids"
+    """What the prompt is made of: ids, or text. How well drafts are accepted depends on it."""
+    prefix_tokens: int | None = None
+    """Of a follow-up: how many output tokens of the first answer stand at the end of its prompt."""
+    kind: str | None = None
+    """Name of the kind of request that it probes; None for every other request."""
+    prompt_logprobs: int | None = None
+    """How many prompt tokens came back with a logprob that is a number; None where none were sent."""
+
+    @property
+    def sequences(self) -> int:
+        """Outputs that were asked for the one prompt; the server counts each as a request."""
+        return int(self.sampling.get("n", 1))
+
+    @property
+    def all_asked_tokens(self) -> int:
+        """Output tokens of all sequences together."""
+        return self.asked_tokens * self.sequences
 
     @property
     def complete(self) -> bool:
         """Served in full: status 200, no error, every asked token, and counted so by the server."""
+        wanted = self.prompt_tokens - 1 if "prompt_logprobs" in self.sampling else None
         return (
             self.status == 200
             and self.error is None
             and self.finish_reason == "length"
             and self.usage is not None
-            and self.usage.completion_tokens == self.asked_tokens == sum(self.event_tokens)
+            and self.usage.completion_tokens == self.all_asked_tokens == sum(self.event_tokens)
             and self.usage.prompt_tokens == self.prompt_tokens
+            and self.prompt_logprobs == wanted
         )
 
 
 class OutputRecord(Record):
-    """What a request produced (outputs.jsonl)."""
+    """What a request produced (outputs.jsonl); of several sequences, one record each."""
 
     request: str
+    sequence: int = 0
     token_ids: tuple[int, ...]
     text: str
     finish_reason: str | None

@@ -14,55 +14,18 @@ from typing import Any
 import requests
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from harness.client.asks import Ask
 from harness.client.sse import DONE, split_events
 
 
 @dataclass(frozen=True)
-class Ask:
-    """What is asked. Everything that a server's defaults could change is sent explicitly."""
+class Sequence:
+    """One of the sequences that a request asked for."""
 
-    model: str
-    prompt_ids: list[int]
-    output_tokens: int
-    cache_salt: str
-    """Differs per request: the same prompt asked twice must not be answered from the prefix cache."""
-    temperature: float = 0.0
-    top_p: float = 1.0
-    seed: int | None = None
-    logprobs: int | None = None
-
-    def body(self) -> bytes:
-        """The request's JSON."""
-        fields: dict[str, Any] = {
-            "model": self.model,
-            "prompt": self.prompt_ids,
-            "max_tokens": self.output_tokens,
-            "ignore_eos": True,
-            "temperature": self.temperature,
-            "top_p": self.top_p,
-            "top_k": -1,
-            "min_p": 0.0,
-            "repetition_penalty": 1.0,
-            "presence_penalty": 0.0,
-            "frequency_penalty": 0.0,
-            "n": 1,
-            "stream": True,
-            "stream_options": {"include_usage": True, "continuous_usage_stats": True},
-            "return_token_ids": True,
-            "cache_salt": self.cache_salt,
-        }
-        if self.seed is not None:
-            fields["seed"] = self.seed
-        if self.logprobs is not None:
-            fields["logprobs"] = self.logprobs
-        return json.dumps(fields, separators=(",", ":")).encode()
-
-    def sampling(self) -> dict[str, int | float]:
-        """What makes this request other than greedy and plain."""
-        given = {"temperature": self.temperature, "top_p": self.top_p, "seed": self.seed, "logprobs": self.logprobs}
-        return {
-            k: v for k, v in given.items() if v is not None and (k, v) not in {("temperature", 0.0), ("top_p", 1.0)}
-        }
+    token_ids: tuple[int, ...] = ()
+    text: str = ""
+    finish_reason: str | None = None
+    top_logprobs: tuple[dict[str, float | None], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,13 +38,37 @@ class Answer:
     status: int | None
     event_ns: tuple[int, ...] = ()
     event_tokens: tuple[int, ...] = ()
-    token_ids: tuple[int, ...] = ()
-    text: str = ""
-    finish_reason: str | None = None
+    sequences: tuple[Sequence, ...] = ()
+    """By their index; one, unless the request asked for several."""
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
-    top_logprobs: tuple[dict[str, float | None], ...] = ()
+    prompt_logprobs: tuple[float | None, ...] | None = None
+    """Logprob of each prompt token but the first, None for a NaN; None where none came."""
     error: str | None = None
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """Of the first sequence, as all below."""
+        return self._first.token_ids
+
+    @property
+    def text(self) -> str:
+        """Text."""
+        return self._first.text
+
+    @property
+    def finish_reason(self) -> str | None:
+        """Why it ended."""
+        return self._first.finish_reason
+
+    @property
+    def top_logprobs(self) -> tuple[dict[str, float | None], ...]:
+        """The best candidates at each token."""
+        return self._first.top_logprobs
+
+    @property
+    def _first(self) -> Sequence:
+        return self.sequences[0] if self.sequences else Sequence()
 
 
 class _Watch:
@@ -136,11 +123,17 @@ class _Logprobs(_Sent):
     top_logprobs: list[dict[str, float | None]] | None = None
 
 
+class _Logprob(_Sent):
+    logprob: float | None
+
+
 class _Choice(_Sent):
+    index: int = 0
     token_ids: list[int] | None = None
     text: str | None = None
     finish_reason: str | None = None
     logprobs: _Logprobs | None = None
+    prompt_logprobs: list[dict[str, _Logprob] | None] | None = None
 
 
 class _Usage(_Sent):
@@ -155,17 +148,39 @@ class _Event(_Sent):
 
 
 @dataclass
-class _Parsed:
-    event_ns: list[int] = field(default_factory=list)
-    event_tokens: list[int] = field(default_factory=list)
+class _Growing:
+    """A sequence while its events come in."""
+
     token_ids: list[int] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
     finish_reason: str | None = None
+    top_logprobs: list[dict[str, float | None]] = field(default_factory=list)
+
+    def take(self, choice: _Choice) -> None:
+        self.token_ids += choice.token_ids or ()
+        self.text.append(choice.text or "")
+        self.finish_reason = choice.finish_reason or self.finish_reason
+        if choice.logprobs is not None:
+            self.top_logprobs += map(_finite, choice.logprobs.top_logprobs or ())
+
+    def grown(self) -> Sequence:
+        return Sequence(tuple(self.token_ids), "".join(self.text), self.finish_reason, tuple(self.top_logprobs))
+
+
+@dataclass
+class _Parsed:
+    event_ns: list[int] = field(default_factory=list)
+    event_tokens: list[int] = field(default_factory=list)
+    sequences: dict[int, _Growing] = field(default_factory=dict)
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
-    top_logprobs: list[dict[str, float | None]] = field(default_factory=list)
+    prompt_logprobs: tuple[float | None, ...] | None = None
     error: str | None = None
     done: bool = False
+
+    @property
+    def has_ids(self) -> bool:
+        return any(s.token_ids for s in self.sequences.values())
 
 
 def complete(session: requests.Session, base_url: str, ask: Ask, *, deadline_s: float) -> Answer:
@@ -207,7 +222,7 @@ def complete(session: requests.Session, base_url: str, ask: Ask, *, deadline_s: 
     if status is not None and status != 200:
         excerpt = b"".join(c for _, c in chunks)[:500].decode("utf-8", "replace")
         return Answer(begin, body.sent_ns, end, status, error=error or f"HTTP {status}: {excerpt}")
-    parsed = _parse(chunks)
+    parsed = _parse(chunks) if ask.stream else _parse_whole(chunks, failed=error is not None)
     error = error or parsed.error or (None if parsed.done else "the stream ended without [DONE]")
     return Answer(
         begin,
@@ -216,12 +231,10 @@ def complete(session: requests.Session, base_url: str, ask: Ask, *, deadline_s: 
         status,
         event_ns=tuple(parsed.event_ns),
         event_tokens=tuple(parsed.event_tokens),
-        token_ids=tuple(parsed.token_ids),
-        text="".join(parsed.text),
-        finish_reason=parsed.finish_reason,
+        sequences=tuple(s.grown() for _, s in sorted(parsed.sequences.items())),
         prompt_tokens=parsed.prompt_tokens,
         completion_tokens=parsed.completion_tokens,
-        top_logprobs=tuple(parsed.top_logprobs),
+        prompt_logprobs=parsed.prompt_logprobs,
         error=error,
     )
 
@@ -232,14 +245,26 @@ def _parse(chunks: list[tuple[int, bytes]]) -> _Parsed:
         if data == DONE:
             parsed.done = True
             continue
-        try:
-            _take_event(parsed, time_ns, _Event.model_validate_json(data))
-        except ValidationError as e:
-            fault = e.errors(include_url=False)[0]
-            where = ".".join(map(str, fault["loc"]))
-            excerpt = data[:200].decode("utf-8", "replace")
-            parsed.error = parsed.error or f"not a completion event ({where}: {fault['msg']}): {excerpt}"
+        _take_data(parsed, time_ns, data)
     return parsed
+
+
+def _parse_whole(chunks: list[tuple[int, bytes]], *, failed: bool) -> _Parsed:
+    """A response in one piece: all its tokens came with its last byte."""
+    parsed = _Parsed(done=True)
+    if chunks and not failed:  # half a body is no JSON, and the error says already what broke
+        _take_data(parsed, chunks[-1][0], b"".join(data for _, data in chunks))
+    return parsed
+
+
+def _take_data(parsed: _Parsed, time_ns: int, data: bytes) -> None:
+    try:
+        _take_event(parsed, time_ns, _Event.model_validate_json(data))
+    except ValidationError as e:
+        fault = e.errors(include_url=False)[0]
+        where = ".".join(map(str, fault["loc"]))
+        excerpt = data[:200].decode("utf-8", "replace")
+        parsed.error = parsed.error or f"not a completion event ({where}: {fault['msg']}): {excerpt}"
 
 
 def _take_event(parsed: _Parsed, time_ns: int, event: _Event) -> None:
@@ -249,17 +274,15 @@ def _take_event(parsed: _Parsed, time_ns: int, event: _Event) -> None:
     tokens = 0
     for choice in event.choices:
         tokens += len(choice.token_ids or ())
-        parsed.token_ids += choice.token_ids or ()
-        parsed.text.append(choice.text or "")
-        parsed.finish_reason = choice.finish_reason or parsed.finish_reason
-        if choice.logprobs is not None:
-            parsed.top_logprobs += map(_finite, choice.logprobs.top_logprobs or ())
+        parsed.sequences.setdefault(choice.index, _Growing()).take(choice)
+        if choice.prompt_logprobs is not None:
+            parsed.prompt_logprobs = tuple(map(_of_prompt_token, choice.prompt_logprobs[1:]))
     if event.usage is not None:
         # Cumulative: the last one counts. Servers without return_token_ids still tell tokens per event.
         before = parsed.completion_tokens or 0
         parsed.prompt_tokens = event.usage.prompt_tokens
         parsed.completion_tokens = event.usage.completion_tokens
-        tokens = tokens if parsed.token_ids else parsed.completion_tokens - before
+        tokens = tokens if parsed.has_ids else parsed.completion_tokens - before
     if tokens > 0:
         parsed.event_ns.append(time_ns)
         parsed.event_tokens.append(tokens)
@@ -268,3 +291,9 @@ def _take_event(parsed: _Parsed, time_ns: int, event: _Event) -> None:
 def _finite(logprobs: dict[str, float | None]) -> dict[str, float | None]:
     """A NaN, which JSON has not, as the None that vLLM itself writes in a stream."""
     return {token: value if value is not None and math.isfinite(value) else None for token, value in logprobs.items()}
+
+
+def _of_prompt_token(logprobs: dict[str, _Logprob] | None) -> float | None:
+    """Logprob of the token itself, which vLLM writes first, before the best ones."""
+    value = next(iter(logprobs.values())).logprob if logprobs else None
+    return value if value is not None and math.isfinite(value) else None

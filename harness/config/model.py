@@ -15,6 +15,7 @@ from harness.config.claims import Claim, subject
 from harness.config.components import Base, Build, Component
 from harness.config.flags import FlagValue, check_flag_name
 from harness.config.image import Image
+from harness.config.kinds import KINDS, RequestKind
 from harness.config.strict import Strict
 from harness.errors import ConfigError
 from harness.words import Cache, Warmup
@@ -139,11 +140,23 @@ class Rung(Strict):
     seed: int | None = None
 
 
+LADDER = (
+    *(Rung(prompt_tokens=tokens) for tokens in (64, 2048, 8192, 32_768)),
+    Rung(prompt_tokens=64, temperature=1.0, seed=7),
+    Rung(prompt_tokens=64, temperature=1.0, top_p=0.9, seed=7),
+    Rung(prompt_tokens=64, concurrent=4),
+)
+"""Every length, and the sampling kernels that a seed, top-p and several sequences take for themselves."""
+
+
 class Course(Strict):
     """What every launch does once it is ready."""
 
     contexts: tuple[Context, ...] = Field((Context(prompt_tokens=2048), Context(prompt_tokens=32_768)), min_length=1)
-    ladder: tuple[Rung, ...] = (Rung(prompt_tokens=64), Rung(prompt_tokens=2048), Rung(prompt_tokens=32_768))
+    ladder: tuple[Rung, ...] = LADDER
+    kinds: tuple[RequestKind, ...] = Field(KINDS, description="kinds of request, each asked once at the end")
+    prompts: Literal["ids", "text"] = Field("ids", description="what decode, identity and needles are asked with")
+    needle_output_tokens: Positive = 24
     first_prompt_output_tokens: Positive = 8
     decode_output_tokens: Annotated[int, Field(ge=2)] = 256
     identity_prompts: Positive = 16
@@ -152,14 +165,27 @@ class Course(Strict):
     identity_logprobs: int = Field(2, ge=0, le=20)
     prompt_ids_below: Positive | None = Field(None, description="prompt ids are 0 <= id < this; a forged model knows")
 
+    @model_validator(mode="after")
+    def _kinds_are_told_apart(self) -> Course:
+        names = [kind.name for kind in self.kinds]
+        if len(set(names)) != len(names):
+            raise ValueError(f"kinds names something twice: {', '.join(names)}")
+        return self
+
+    @property
+    def longest_context(self) -> int:
+        """Prompt tokens of the longest context."""
+        return max(c.prompt_tokens for c in self.contexts)
+
     @property
     def longest_tokens(self) -> int:
         """Longest prompt and output together, in tokens."""
-        longest = max(c.prompt_tokens for c in self.contexts)
+        longest = self.longest_context
         return max(
-            longest + max(self.decode_output_tokens, self.first_prompt_output_tokens),
+            longest + max(self.decode_output_tokens, self.first_prompt_output_tokens, self.needle_output_tokens),
             self.identity_prompt_tokens + self.identity_output_tokens,
             *(r.prompt_tokens + r.output_tokens for r in self.ladder),
+            *(k.prompt_length(longest) + k.output_tokens for k in self.kinds),
         )
 
 
@@ -260,6 +286,8 @@ class Profile(Strict):
         if self.checks and self.launcher != "docker":
             raise ValueError(NEEDS_DOCKER)
         each_once(self.checks)
+        if self.course.prompts == "text" and self.model.forge is not None:
+            raise ValueError('course.prompts = "text" needs a tokenizer that knows words, and a forged model has none')
         self.serve.refuse_speculation("serve.flags")
         self.warmup_off.refuse_speculation("warmup_off.flags")
         for mode_name, mode in self.modes.items():

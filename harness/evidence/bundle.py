@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from harness.config.model import FROZEN
 from harness.errors import BundleError
-from harness.records import SCHEMA_VERSION, LaunchRecord, Lock, Plan, Record, Run, Verdict
+from harness.records import SCHEMA_VERSION, FrozenPrompts, LaunchRecord, Lock, Plan, Record, Run, Verdict
 from harness.words import Arm
 
 R = TypeVar("R", bound=Record)
@@ -33,6 +33,11 @@ class Bundle:
     def plan_file(self) -> Path:
         """What the session was to do."""
         return self.root / "plan.json"
+
+    @property
+    def prompts_file(self) -> Path:
+        """The text prompts as ids; absent where ids are asked."""
+        return self.root / "prompts.json"
 
     @property
     def verdict_file(self) -> Path:
@@ -92,6 +97,14 @@ class Bundle:
             BundleError: missing, newer or broken.
         """
         return read_record(self.verdict_file, Verdict)
+
+    def prompts(self) -> FrozenPrompts | None:
+        """The text prompts, or None where none were rendered.
+
+        Raises:
+            BundleError: newer or broken.
+        """
+        return read_record(self.prompts_file, FrozenPrompts) if self.prompts_file.is_file() else None
 
     def lock(self, arm: Arm) -> Lock:
         """What the arm resolved to.

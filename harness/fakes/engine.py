@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import secrets
 import threading
 import time
-from collections.abc import Generator
-from dataclasses import dataclass, field
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from harness.fakes import tracing
@@ -22,6 +23,7 @@ from harness.fakes.settings import VERSION, Settings
 
 LATE_JIT_S = 0.25
 LATE_JIT_TOKENS = 1000
+HELD_S = 0.6
 UNSTABLE_AT = 3
 FORMS: tuple[Literal["nan", "null"], ...] = ("nan", "null")
 FOREIGN = Increment(prompt=17, generated=5)
@@ -38,6 +40,10 @@ class Job:
     broken_off: str = "abort"
     """The finished_reason that is counted when the steps are not run to the end."""
 
+    def is_last(self, index: int) -> bool:
+        """True for a step that ends its sequence."""
+        return index >= len(self.steps) - self.ask.n
+
 
 @dataclass
 class Engine:
@@ -51,6 +57,7 @@ class Engine:
     _arrived: int = field(default=0, init=False)
     _seen: dict[int, int] = field(default_factory=dict, init=False)
     _jit_done: bool = field(default=False, init=False)
+    _kept: list[mmap.mmap] = field(default_factory=list, init=False)
 
     def accept(self, ask: Ask) -> Job:
         """Number a completion and decide what it will deliver.
@@ -78,13 +85,20 @@ class Engine:
         if repeats % 2 == 0 and faults.hit("unstable"):
             slips.append(UNSTABLE_AT)
         output = self.model.output(ask.prompt_ids, length, min(slips, default=None))
+        for fault in faults.all("stuck-at", number):
+            output = (*output[: fault.number], *output[fault.number : fault.number + 1] * (length - fault.number))
         return Job(
             number=number,
             ask=ask,
-            steps=self.model.steps(output[: length - short], self.settings.draft_tokens),
+            steps=self._steps(ask, output[: length - short]),
             finish_reason="stop" if short else "length",
             broken_off="error" if faults.hit("error-event", number) else "abort",
         )
+
+    def _steps(self, ask: Ask, output: Sequence[int]) -> tuple[Step, ...]:
+        """Steps of all sequences, which run side by side; a request that gets nothing has a step as well."""
+        steps = self.model.steps(output, self.settings.draft_tokens) or (Step(()),)
+        return tuple(replace(step, sequence=number) for step in steps for number in range(ask.n))
 
     def reply(self, job: Job) -> Reply:
         """The writer of a job's response."""
@@ -99,6 +113,7 @@ class Engine:
             head,
             job.ask,
             self.model,
+            says=next((fault.value for fault in faults.all("says", job.number)), None),
             miscount=int(faults.hit("wrong-usage", job.number)),
             broken_logprobs=next((form for form in FORMS if faults.hit(f"{form}-logprobs", job.number)), None),
         )
@@ -108,44 +123,58 @@ class Engine:
 
         Closing the iterator early aborts the request.
         """
-        counters, ended = self.counters, False
-        counters.begin()
+        counters, running = self.counters, job.ask.n
+        for _ in range(running):
+            counters.begin()
         try:
             self._compile_late(job)
+            self._take_memory(job)
             due = time.monotonic() + len(job.ask.prompt_ids) / (self.settings.prefill_tok_s or float("inf"))
-            for index, step in enumerate(job.steps or (Step(()),)):
+            for index, step in enumerate(job.steps):
+                first = index < job.ask.n
                 # Against the clock, not step after step: what one oversleeps, the next makes good.
-                due += self.settings.step_s if index else 0.0
+                due += 0.0 if first or step.sequence else self.settings.step_s
                 time.sleep(max(0.0, due - time.monotonic()))
-                if index == 0:
+                if first:
                     self._count_prefill(job)
                 counters.add(Increment(generated=len(step.tokens), drafted=step.drafted, accepted=step.accepted))
-                if index >= len(job.steps) - 1:
+                if job.is_last(index):
                     counters.end(job.finish_reason)
-                    ended = True
+                    running -= 1
+                if not running:
                     self._reset_after(job)
                 yield step
         finally:
-            if not ended:
+            for _ in range(running):
                 counters.end(job.broken_off)
 
     def _compile_late(self, job: Job) -> None:
-        if len(job.ask.prompt_ids) <= LATE_JIT_TOKENS:
-            return
-        with self._lock:
-            first, self._jit_done = not self._jit_done, True
-        if first:
-            tracing.first_long_prompt(self.settings.faults)
-            if self.gpu is not None:
-                self.gpu.first_long_prompt()
-        for fault in self.settings.faults.all("late-jit") if first else ():
+        late = [fault for fault in self.settings.faults.all("late-jit", job.number) if fault.at]
+        if len(job.ask.prompt_ids) > LATE_JIT_TOKENS:
+            with self._lock:
+                first, self._jit_done = not self._jit_done, True
+            late += [fault for fault in self.settings.faults.all("late-jit") if first and not fault.at]
+            if first:
+                tracing.first_long_prompt(self.settings.faults)
+                if self.gpu is not None:
+                    self.gpu.first_long_prompt()
+        for fault in late:
             log(late_jit(fault.value))
             time.sleep(LATE_JIT_S)
+
+    def _take_memory(self, job: Job) -> None:
+        for fault in self.settings.faults.all("take-memory", job.number):
+            kept, freed = (_resident(fault.number << 19) for _ in range(2))
+            time.sleep(HELD_S)
+            freed.close()
+            self._kept.append(kept)
 
     def _count_prefill(self, job: Job) -> None:
         faults, prompt = self.settings.faults, len(job.ask.prompt_ids)
         cached = prompt - 1 if faults.hit("prefix-hits", job.number) else 0  # the last token is always computed
         self.counters.add(Increment(prompt=prompt, cached=cached))
+        if faults.hit("miscount", job.number):
+            self.counters.add(Increment(generated=1))
         if faults.hit("foreign-traffic", job.number):
             drafts = FOREIGN.generated - 1 if self.settings.draft_tokens else 0
             self.counters.add(FOREIGN)
@@ -160,3 +189,11 @@ class Engine:
     def _configuration_hash(self) -> str:
         config = {k: v for k, v in self.settings.flags.items() if k not in {"host", "port", "served_model_name"}}
         return hashlib.sha256(repr((self.settings.model, config)).encode()).hexdigest()[:8]
+
+
+def _resident(size: int) -> mmap.mmap:
+    """Memory that is really there: every page was written to."""
+    block = mmap.mmap(-1, size)
+    for offset in range(0, size, mmap.PAGESIZE):
+        block[offset] = 1
+    return block

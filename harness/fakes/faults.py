@@ -37,7 +37,9 @@ KINDS: dict[str, Kind] = {
     "orphan-worker": Kind("starts a child that ignores SIGTERM and outlives the server (10 minutes at most)"),
     "secret-in-log": Kind("prints text in the shape of a Hugging Face token while starting"),
     "late-jit": Kind(
-        "names KERNEL in a JIT monitor line, late by 0.25 s, at the first prompt over 1000 tokens", "KERNEL"
+        "names KERNEL in a JIT monitor line, late by 0.25 s, at the first prompt over 1000 tokens or at the n-th",
+        "KERNEL",
+        at=True,
     ),
     "trace-sees": Kind("in a trace launch: a kernel library is hooked"),
     "trace-changed": Kind("in a trace launch: the tracer's hook does not fit the library"),
@@ -46,6 +48,7 @@ KINDS: dict[str, Kind] = {
     "trace-mismatch": Kind(
         "in a trace launch: KERNEL/SIZE:1:4 is warmed up for SIZE=1, and the long prompt needs SIZE=4", "KERNEL"
     ),
+    "take-memory": Kind("takes N MiB while a completion runs, and keeps half of it", "N", at=True),
     "die-at-first-request": Kind("exits with code 1 when the first completion arrives"),
     "die-after": Kind("exits with code 1 when completion N arrives", "N"),
     "http-500": Kind("answers completion N with 500", "N"),
@@ -55,11 +58,15 @@ KINDS: dict[str, Kind] = {
     "wrong-usage": Kind("usage counts one completion token too many", at=True),
     "short-output": Kind("delivers one token less, with finish_reason stop", at=True),
     "diverge-at": Kind("the output differs from index K on", "K", at=True),
+    "says": Kind("the output's text is TEXT, whatever its tokens are", "TEXT", at=True),
+    "other-tokenizer": Kind("the tokenizer gives other ids for words that are not in the vocabulary"),
+    "stuck-at": Kind("the output repeats its token K to the end", "K", at=True),
     "unstable": Kind("every second completion of the same prompt diverges at index 3"),
     "nan-logprobs": Kind("logprobs are NaN, bare, as Python's json writes them", at=True),
     "null-logprobs": Kind("logprobs are null, which is how vLLM's streams write a NaN", at=True),
     "clip-output": Kind("clips an output beyond max-model-len without a word, as 0.32.0 does, instead of 400", at=True),
     "prefix-hits": Kind("counts all but one prompt token as prefix-cache hits", at=True),
+    "miscount": Kind("counters count one generated token too many", at=True),
     "foreign-traffic": Kind("counters advance by one more request", at=True),
     "counter-reset": Kind("counters fall to zero and the start time moves, with the last event of completion N", "N"),
     "metrics-500": Kind("the scrape fails with 500", at=True),

@@ -107,7 +107,8 @@ class Handler(WireHandler):
         prompt = body.get("prompt")
         if not isinstance(prompt, str):
             raise ApiError(400, "1 validation error:\n  prompt: Input should be a valid string", "Bad Request")
-        ids = read_words(prompt, engine.model.vocab)
+        salt = "other" if engine.settings.faults.hit("other-tokenizer") else ""
+        ids = read_words(prompt, engine.model.vocab, salt)
         strings = [f"w{t}" for t in ids] if body.get("return_token_strs") else None
         limit = engine.settings.max_model_len
         self.send_json({"count": len(ids), "max_model_len": limit, "tokens": ids, "token_strs": strings})
@@ -147,8 +148,8 @@ class Handler(WireHandler):
         with closing(self.server.engine.run(job)) as steps:
             for count, step in enumerate(steps, 1):
                 if count <= response.intact:
-                    finish_reason = job.finish_reason if count >= len(job.steps) else None
-                    self.send_event(dump(reply.chunk(step.tokens, finish_reason)))
+                    finish_reason = job.finish_reason if job.is_last(count - 1) else None
+                    self.send_event(dump(reply.chunk(step, finish_reason)))
                 if count >= response.intact:
                     break
             if response.hang:
@@ -165,10 +166,10 @@ class Handler(WireHandler):
         self.end_stream()
 
     def _send_whole(self, response: Response) -> None:
-        tokens: list[int] = []
+        outputs: list[list[int]] = [[] for _ in range(response.job.ask.n)]
         with closing(self.server.engine.run(response.job)) as steps:
             for count, step in enumerate(steps, 1):
-                tokens += step.tokens
+                outputs[step.sequence] += step.tokens
                 if count >= response.intact and not response.drop:
                     break
             if response.hang:
@@ -176,7 +177,7 @@ class Handler(WireHandler):
                 return
         if response.error:
             raise _engine_error()
-        self.send_json(response.reply.whole(tokens, response.job.finish_reason), cut=response.drop)
+        self.send_json(response.reply.whole(outputs, response.job.finish_reason), cut=response.drop)
 
 
 def _engine_error() -> ApiError:

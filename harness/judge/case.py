@@ -15,7 +15,18 @@ from harness.forge.truth import load_rule_file
 from harness.judge.proof import cache_proof
 from harness.judge.read import LaunchEvidence, WindowEvidence, read_launch
 from harness.observe.jit.ledger import Ledger
-from harness.records import ENGINE_STAGE, GPU_STAGE, IMAGE_STAGE, Lock, Plan, PlannedLaunch, Row, Run
+from harness.records import (
+    ENGINE_STAGE,
+    GPU_STAGE,
+    IMAGE_STAGE,
+    KINDS_STAGE,
+    FrozenPrompts,
+    Lock,
+    Plan,
+    PlannedLaunch,
+    Row,
+    Run,
+)
 from harness.stack.reading import parse_lock
 from harness.stack.record import LOCK_FILE, StackLock
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup, Word
@@ -105,6 +116,8 @@ class Case:
     traced: tuple[Cell, ...]
     """Launches with the tracer inside, per mode: nothing but kernels is judged from them."""
     locks: dict[Arm, Lock]
+    prompts: FrozenPrompts | None
+    """Text prompts as ids; None where ids were asked."""
     rules: dict[Arm, Rule]
     """Rules of the forged models; empty for others."""
     stack_locks: dict[Arm, StackLock]
@@ -148,6 +161,7 @@ def read_case(bundle: Bundle) -> Case:
         cells=_cells([x for x in plan.launches if x.measured], launches),
         traced=_cells([x for x in plan.launches if x.trace], launches),
         locks={arm: bundle.lock(arm) for arm in Arm},
+        prompts=bundle.prompts(),
         rules={arm: load_rule_file(bundle.truth_file(arm)) for arm in Arm if bundle.truth_file(arm).is_file()},
         stack_locks={arm: _stack_lock(bundle, arm) for arm in Arm if bundle.stack_lock_dir(arm).is_dir()},
     )
@@ -181,8 +195,15 @@ def _as_judged(launch: LaunchEvidence) -> LaunchEvidence:
 
 
 def completed(launch: LaunchEvidence) -> bool:
-    """True for a launch that ran its course and was stopped by us."""
-    return launch.record is not None and launch.record.status is LaunchStatus.COMPLETED
+    """True for a launch that ran its course and was stopped by us, or died of a probe that comes last."""
+    record = launch.record
+    return record is not None and (record.status is LaunchStatus.COMPLETED or died_of_a_kind(launch))
+
+
+def died_of_a_kind(launch: LaunchEvidence) -> bool:
+    """True where the server ended by itself under a request-kind probe: its rows tell of which one."""
+    record = launch.record
+    return record is not None and record.status is LaunchStatus.FAILED and record.stage == KINDS_STAGE
 
 
 def not_begun(launch: LaunchEvidence) -> bool:

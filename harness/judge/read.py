@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +15,7 @@ from harness.evidence.bundle import LaunchDir, read_lines, read_record
 from harness.image.identity import FoundImage, Verification
 from harness.judge.samples import GpuEvidence, HostMemory, gpu_evidence, host_memory
 from harness.observe import prometheus
+from harness.observe.clocks import jump_s
 from harness.observe.jit.files import Entry
 from harness.observe.log import Event, Kind, events, read_chunks
 from harness.observe.memory import Moments, Prompt
@@ -73,17 +75,19 @@ class WindowEvidence:
         if self.delta.reset:
             return "the server's counters were reset within the window"
         expected = {
-            "requests": len(self.requests),
-            "prompt_tokens": sum(r.prompt_tokens for r in self.requests),
-            "generation_tokens": sum(r.asked_tokens for r in self.requests),
+            "requests": self.sequences,
+            "prompt_tokens": sum(r.prompt_tokens * r.sequences for r in self.requests),
+            "generation_tokens": sum(r.all_asked_tokens for r in self.requests),
             "prefix_hits": 0,
             "preemptions": 0,
         }
+        # Sequences of one request share its prompt: all but the first may find it in the prefix cache.
+        shared = {"prefix_hits": sum(r.prompt_tokens * (r.sequences - 1) for r in self.requests)}
         for name, want in expected.items():
             got = self.delta.get(name)
             if got is None:
                 return f"the server does not count {name}"
-            if got != want:
+            if not want <= got <= want + shared.get(name, 0):
                 return f"{name}: the client counts {want}, the server {got}"
         return self._draft_fault()
 
@@ -94,26 +98,44 @@ class WindowEvidence:
         drafts, accepted, generated = (self.counted(n) for n in ("drafts", "accepted", "generation_tokens"))
         if drafts is None or accepted is None or generated is None:
             return "the server runs with MTP and does not count drafts"
-        if not drafts and generated > len(self.requests):
+        if not drafts and generated > self.sequences:
             return f"the server runs with MTP and drafted nothing for {generated} tokens"
         if self.draft_tokens == 1:
-            trimmed = len(self.requests) + drafts + accepted - generated
-            if not 0 <= trimmed <= len(self.requests):
+            trimmed = self.sequences + drafts + accepted - generated
+            if not 0 <= trimmed <= self.sequences:
                 return (
-                    f"{len(self.requests)} requests + {drafts} drafts + {accepted} accepted cannot give "
-                    f"{generated} tokens"
+                    f"{self.sequences} requests + {drafts} drafts + {accepted} accepted cannot give {generated} tokens"
                 )
         return None
+
+    @property
+    def sequences(self) -> int:
+        """Outputs that were asked for: what the server counts as requests."""
+        return sum(r.sequences for r in self.requests)
 
     def counted(self, name: str) -> int | None:
         """The server's count within the window, None where unknown."""
         return None if self.delta is None else self.delta.get(name)
 
 
+def prompt_class(windows: Iterable[WindowEvidence]) -> str:
+    """What the prompts of windows are made of: beside every figure of MTP, since drafts depend on the text."""
+    classes = sorted({r.prompt_class.removesuffix("s") for w in windows for r in w.requests})
+    return f"{' and '.join(classes) or 'no'} prompts"
+
+
+def _wall_ns(wall: str) -> int | None:
+    try:
+        return round(datetime.fromisoformat(wall).timestamp() * 1e9)
+    except ValueError:
+        return None
+
+
 def _shortfall(request: RequestRecord) -> str:
     return (
-        f"asked {request.asked_tokens}, got {sum(request.event_tokens)}, usage {request.usage}, "
+        f"asked {request.all_asked_tokens}, got {sum(request.event_tokens)}, usage {request.usage}, "
         f"finish reason {request.finish_reason}"
+        + (f", prompt logprobs {request.prompt_logprobs}" if "prompt_logprobs" in request.sampling else "")
     )
 
 
@@ -172,6 +194,17 @@ class LaunchEvidence:
             gone_ns=next((t for t in returned if t is not None), None),
             prompts=prompts,
         )
+
+    @cached_property
+    def clock_jump(self) -> str | None:
+        """Where the wall clock left the monotonic one: it was set, or the host slept; None where it kept pace."""
+        marks = [(m.mono_ns, wall) for m in self.marks if (wall := _wall_ns(m.wall)) is not None]
+        # Some marks are written later than they happened.
+        sources = [("timeline.jsonl", sorted(marks)), *(("gpu.parquet", gpu.walls) for gpu in self.gpu.gpus.values())]
+        for name, moments in sources:
+            if (jump := jump_s(moments)) is not None:
+                return f"the wall clock went {jump:+,.1f} s against the monotonic one ({name})"
+        return None
 
     def of_kind(self, kind: Kind) -> list[Event]:
         """Log events of a kind."""
@@ -254,7 +287,7 @@ def read_launch(folder: LaunchDir) -> LaunchEvidence:
         record=record,
         marks=tuple(read_lines(folder.timeline_file, Mark)),
         windows=tuple(windows),
-        outputs={o.request: o for o in read_lines(folder.outputs_file, OutputRecord)},
+        outputs={o.request: o for o in read_lines(folder.outputs_file, OutputRecord) if not o.sequence},
         checks=tuple(read_lines(folder.checks_file, CheckRecord)),
         log=_log_events(folder.log_file),
         clock=_clock(folder.log_times_file),

@@ -9,7 +9,6 @@ from harness.evidence.bundle import Bundle
 from harness.judge.case import Case, read_case
 from harness.judge.rows import (
     acceptance,
-    clock,
     gpu_health,
     gpu_memory,
     health,
@@ -17,15 +16,20 @@ from harness.judge.rows import (
     images,
     integrity,
     jit,
+    kinds,
     kv,
     late_claim,
     memory,
+    needles,
+    prompts,
     readiness,
     resolved,
+    sense,
     source_checks,
     speed,
     startup,
 )
+from harness.judge.voids import without_voided
 from harness.records import Row, Verdict
 from harness.words import VERDICT_EXIT, VERDICT_ORDER, Word
 
@@ -33,19 +37,22 @@ SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     readiness.rows,
     jit.rows,
     late_claim.rows,
+    kinds.rows,
     kv.rows,
     gpu_memory.rows,
     memory.rows,
     acceptance.rows,
     identity.rows,
+    sense.rows,
+    needles.rows,
     startup.rows,
     speed.rows,
     source_checks.rows,
+    prompts.rows,
     health.rows,
     images.rows,
     resolved.rows,
     gpu_health.rows,
-    clock.rows,
     integrity.rows,
 )
 """The order that reviewers in this field use (DESIGN 8), with what voids everything at the end."""
@@ -65,7 +72,7 @@ def judge(bundle: Bundle) -> Verdict:
 
 def judge_case(case: Case) -> Verdict:
     """The verdict of evidence that has been read already."""
-    rows = tuple(row for subject in SUBJECTS for row in subject(case))
+    rows = tuple(without_voided(case, (row for subject in SUBJECTS for row in subject(case))))
     word = overall(rows)
     return Verdict(
         session=case.plan.session,

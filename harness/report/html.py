@@ -13,6 +13,7 @@ from harness.records import Verdict
 from harness.report import gpu_plots, plots
 from harness.report.gpu_memories import gpu_tracks
 from harness.report.images import head_lines, image_lines, lock_differences
+from harness.report.kinds import kind_lines
 from harness.report.launches import (
     failures,
     harness_text,
@@ -42,6 +43,7 @@ CONTENTS = (
     ("start-up", "Start-up"),
     ("throughput", "Throughput"),
     ("memory", "Memory"),
+    ("kinds", "Request kinds"),
     ("failures", "Failures"),
     ("launches", "Launches"),
     ("not-claimed", "What is not claimed"),
@@ -60,7 +62,7 @@ def page(case: Case, verdict: Verdict) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        {"tokens": tokens_text, "source": _source, "is_short": _is_short, "slug": _slug, "plural": plural}
+        {"tokens": tokens_text, "source": _source, "is_short": _is_short, "slug": _slug, "plural": plural, "mib": _mib}
     )
     return environment.get_template("page.html.j2").render(_verdict(case, verdict) | _evidence(case))
 
@@ -110,6 +112,7 @@ def _evidence(case: Case) -> dict[str, Any]:
         "gates": gates,
         "line_styles": gpu_plots.STYLES[: max((len(t.lines) for t in found_gpus), default=0)],
         "steps": [(s, n) for n, s in enumerate(plots.STEP_BANDS) if s in asked],
+        "kinds": kind_lines(case),
         "many_fold": plots.MANY_FOLD,
         "launches": launch_lines(case),
         "arm_ledgers": arm_ledgers(case),
@@ -137,6 +140,11 @@ def _source(source: str) -> Markup:
 def _is_short(text: str | None) -> bool:
     """True for a figure that stands right-aligned under others."""
     return text is None or len(text) <= SHORT
+
+
+def _mib(value: float | None) -> str | None:
+    """A change of memory, signed and in whole MiB."""
+    return None if value is None else f"{round(value):+,}"
 
 
 def _slug(word: str) -> str:

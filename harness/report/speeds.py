@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from harness.judge.case import Case
 from harness.judge.rates import Decode, decode_pass, prefill_rate
-from harness.judge.read import LaunchEvidence, WindowEvidence
+from harness.judge.read import LaunchEvidence, WindowEvidence, prompt_class
 from harness.judge.rows import speed
 from harness.records import PlannedLaunch
 from harness.report.launches import in_order
@@ -108,6 +108,9 @@ def _panel(case: Case, mode: str, context: int, metric: Metric) -> Panel:
         if windows:
             points = tuple(_point(planned, w, of_pass(w)) for w in windows)
             columns.append(Column(planned, points, median(launch, context)))
+    if step is Step.DECODE and case.draft_tokens(mode):
+        drafted = (w for p in in_order(case) if p.mode == mode for w in case.launches[p.id].windows_of(step, context))
+        unit = f"{unit}, {prompt_class(drafted)}"
     return Panel(name, unit, mode, context, tuple(columns))
 
 

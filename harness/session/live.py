@@ -8,8 +8,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
+from harness.client.asks import Sampling
 from harness.config.model import Context
 from harness.errors import SetupFailure
 from harness.evidence.bundle import Bundle, LaunchDir, append_record, write_json, write_record
@@ -28,9 +30,20 @@ from harness.launch.logpipe import tail
 from harness.launch.readiness import FirstRequestServed, Healthy, ModelNamed, wait_until_ready
 from harness.launch.tracing import FOLDER, TRACER, collect, traced_environment
 from harness.observe.jit.files import Entry, Listing, changes
-from harness.records import ENGINE_STAGE, LaunchRecord, Mark, OutputRecord, Plan, PlannedLaunch, RequestRecord
+from harness.records import (
+    ENGINE_STAGE,
+    KINDS_STAGE,
+    LaunchRecord,
+    Mark,
+    OutputRecord,
+    Plan,
+    PlannedLaunch,
+    RequestRecord,
+)
 from harness.session.asking import Asker, Wanted
 from harness.session.compose import engine_command, environment_layers, server_argv
+from harness.session.priming import prime, serve_first
+from harness.session.prompts import freeze
 from harness.session.watching import Watching
 from harness.words import Cache, LaunchStatus, Step, Warmup
 
@@ -59,6 +72,7 @@ class LiveLaunch:
         self.plan = plan
         self.launch = launch
         self.folder = bundle.launch(launch.id)
+        self._bundle = bundle
         self._caches = caches
         work = Path(tempfile.mkdtemp(prefix=WORK_DIR_PREFIX))
         self._folders = Folders(model, caches.live, work, gpus, TRACER if launch.trace else None)
@@ -67,6 +81,7 @@ class LiveLaunch:
         self._watching = Watching(plan.profile, gpus, self.folder, {} if gpu_baseline is None else gpu_baseline)
         self._cache_listings: dict[str, Listing] = {}
         self._record: LaunchRecord | None = None
+        self._last_step: Step | None = None
 
     @property
     def base_url(self) -> str:
@@ -77,6 +92,10 @@ class LiveLaunch:
     def resident_mib(self) -> int:
         """Resident memory of the server's processes now, in MiB."""
         return sum(self._server.resident_bytes().values()) >> 20 if self._server is not None else 0
+
+    def sample_memory(self) -> None:
+        """Take a memory sample now, between those that are taken all the time."""
+        self._watching.read(everything=True)
 
     # -- start and stop ---------------------------------------------------------------------------
 
@@ -123,8 +142,9 @@ class LiveLaunch:
             if prove is not None:
                 prove(self._server, self.folder)
             self._watching.read(everything=True)
+            self._freeze_prompts()
             if self.launch.warmup is Warmup.PRIMED:
-                self._prime()
+                prime(self)
         except (LaunchFailed, SetupFailure) as e:
             stage, reason = (e.stage, e.reason) if isinstance(e, LaunchFailed) else ("caches", str(e))
             self.stop(LaunchStatus.FAILED, stage=stage, reason=reason)
@@ -155,7 +175,8 @@ class LiveLaunch:
         changes["gpu"] = self._watching.finish()
         if self._caches.live.is_dir():
             self._cache_listings["end"] = listing(self._caches.live)
-            if status is LaunchStatus.COMPLETED and self.launch.cache is Cache.COLD and self.launch.measured:
+            served = status is LaunchStatus.COMPLETED or stage == KINDS_STAGE
+            if served and self.launch.cache is Cache.COLD and self.launch.measured:
                 self._caches.keep(self.launch.id)
         write_json(self.folder.caches_file, self._cache_listings)
         if status is LaunchStatus.FAILED:
@@ -175,7 +196,10 @@ class LiveLaunch:
             exit_ = self._server.ended() if self._server is not None else None
         except LaunchFailed as e:
             return e
-        return None if exit_ is None else LaunchFailed("after ready", f"the server ended by itself ({exit_.how})")
+        if exit_ is None:
+            return None
+        stage = KINDS_STAGE if self._last_step is Step.REQUEST_KINDS else "after ready"
+        return LaunchFailed(stage, f"the server ended by itself ({exit_.how})")
 
     # -- the course -------------------------------------------------------------------------------
 
@@ -216,7 +240,7 @@ class LiveLaunch:
         wanted = Wanted(
             course.identity_prompt_tokens,
             course.identity_output_tokens,
-            logprobs=course.identity_logprobs or None,
+            Sampling(logprobs=course.identity_logprobs or None),
             prompt_pass=0,
         )
         return [
@@ -279,32 +303,18 @@ class LiveLaunch:
         stages = (
             Healthy(timeouts.health_s),
             ModelNamed(self.plan.profile.model.served_name, timeouts.model_named_s),
-            FirstRequestServed(self._serve_first, timeouts.first_request_s),
+            FirstRequestServed(partial(serve_first, self), timeouts.first_request_s),
         )
         wait_until_ready(self._server, stages, lambda name: self.mark(name, "http"))
         self._cache_listings["ready"] = listing(self._caches.live)
         self._update(effective_argv=self._server.effective_argv())
 
-    def _serve_first(self) -> str | None:
-        deadline_s = self.plan.profile.timeouts.first_request_s
-        [(request, _)] = self.ask(Step.READINESS, [Wanted(16, 8)], deadline_s=deadline_s)
-        if request.complete:
-            return None
-        return request.error or (
-            f"asked for {request.asked_tokens} tokens, got {sum(request.event_tokens)} "
-            f"(usage {request.usage}, finish reason {request.finish_reason})"
-        )
-
-    def _prime(self) -> None:
-        for number, rung in enumerate(self.plan.profile.course.ladder):
-            wanted = Wanted(rung.prompt_tokens, rung.output_tokens, rung.temperature, rung.top_p, rung.seed)
-            answers = self.ask(Step.LADDER, [wanted] * rung.concurrent, pass_number=number, concurrent=rung.concurrent)
-            for request, _ in answers:
-                if not request.complete:
-                    death = self.death()
-                    told = f"; {death.reason}" if death else ""
-                    stage = ENGINE_STAGE if death and death.stage == ENGINE_STAGE else "ladder"
-                    raise LaunchFailed(stage, f"rung {number}: {request.error or 'not served in full'}{told}")
+    def _freeze_prompts(self) -> None:
+        profile = self.plan.profile
+        if profile.course.prompts == "text" and self._asker is not None:
+            model, seed = profile.model.served_name, self.plan.seed
+            self._asker.texts, own = freeze(self._bundle, self.launch.id, self.base_url, model=model, seed=seed)
+            self._update(prompts_sha256=own)
 
     def _spec(self, view: View) -> ServerSpec:
         """The command and environment that name everything as the server sees it."""
@@ -346,6 +356,7 @@ class LiveLaunch:
 
     @contextlib.contextmanager
     def _step(self, step: Step, context_tokens: int | None) -> Iterator[None]:
+        self._last_step = step
         self.mark("step begins", "course", step=step, context_tokens=context_tokens)
         try:
             yield

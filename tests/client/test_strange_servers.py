@@ -14,7 +14,8 @@ import requests
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.client.completions import Answer, Ask, complete
+from harness.client.asks import Ask
+from harness.client.completions import Answer, complete
 from tests.client.raw_server import begin_stream, raw_server, respond, send_chunk, stream
 
 DONE = b"[DONE]"

@@ -16,6 +16,8 @@ from harness.evidence.bundle import Bundle
 from harness.launch.state import MARKER
 from harness.records import Row, Verdict
 
+ROOT = Path(__file__).resolve().parents[2]
+
 FAKE_PROFILE = """
 schema_version = 1
 name = "fake"
@@ -30,6 +32,9 @@ forge = {{ seed = 1 }}
 
 [serve.flags]
 max-model-len = 33_280
+
+[serve.env]
+PYTHONPATH = "{root}"                 # the fake server of this checkout, whatever else is installed
 
 [modes.mtp0]
 [modes.mtp1]
@@ -104,7 +109,7 @@ class Finished:
 def fake_profile(folder: Path) -> Path:
     """A profile of the fake server."""
     path = folder / "fake.toml"
-    path.write_text(FAKE_PROFILE.format(python=sys.executable), "utf-8")
+    path.write_text(FAKE_PROFILE.format(python=sys.executable, root=ROOT), "utf-8")
     return path
 
 

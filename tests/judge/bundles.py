@@ -137,6 +137,8 @@ class Behaviour:
     cut_log: bool = False
     """The disk was full before the log's last line."""
     untimed_log: bool = False
+    clock_set: tuple[str, float] | None = None
+    """A mark before which somebody set the wall clock, and by how many seconds."""
     first_scrape: str | None = None
     """Text of 001.prom, where it is not what the server said."""
 

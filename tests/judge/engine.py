@@ -13,6 +13,11 @@ WALL = "2026-11-29T18:00:00.000+00:00"
 ENGINE = "(EngineCore pid=7) INFO 11-29 18:43:30 "
 
 
+def wall_at(mono_ns: int, ahead_s: float = 0.0) -> str:
+    """The wall clock at a monotonic time, or so many seconds ahead of it."""
+    return (datetime.fromisoformat(WALL) + timedelta(seconds=mono_ns / 1e9 + ahead_s)).isoformat()
+
+
 @dataclass
 class Clock:
     """Monotonic time of one lane."""

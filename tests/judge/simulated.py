@@ -33,7 +33,7 @@ from harness.session.compose import server_argv
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup
 
 from .bundles import CONTEXTS, Behaviour, Kernel
-from .engine import ENGINE, PREFILL_TOK_S, STEP_S, WALL, Clock, Counters, accepted, events_of, inductor
+from .engine import ENGINE, PREFILL_TOK_S, STEP_S, WALL, Clock, Counters, accepted, events_of, inductor, wall_at
 
 
 @dataclass
@@ -55,6 +55,7 @@ class _Launch:
     traced: list[dict[str, Any]] = field(default_factory=list)
     scrapes: int = 0
     last_scrape: str | None = None
+    clock_ahead_s: float = 0.0
 
     # -- what is seen from outside ----------------------------------------------------------------
 
@@ -63,8 +64,10 @@ class _Launch:
 
     def mark(self, name: str, source: str, step: Step | None = None, context: int | None = None) -> None:
         now = self.clock.pass_s(0.0001)
-        mark = Mark(mark=name, mono_ns=now, wall=self.clock.wall, source=source, step=step, context_tokens=context)
-        self.marks.append(mark)
+        if self.does.clock_set and self.does.clock_set[0] == name:
+            self.clock_ahead_s = self.does.clock_set[1]
+        wall = wall_at(now, self.clock_ahead_s)
+        self.marks.append(Mark(mark=name, mono_ns=now, wall=wall, source=source, step=step, context_tokens=context))
 
     def scrape(self) -> str:
         self.scrapes += 1

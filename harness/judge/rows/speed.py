@@ -8,7 +8,7 @@ from functools import partial
 from harness.judge.case import Case, Cell, absent, both, shown
 from harness.judge.paired import judge_pairs
 from harness.judge.rates import Decode, decode_pass, first_token_s, median, prefill_rate, tokens_per_step
-from harness.judge.read import LaunchEvidence
+from harness.judge.read import LaunchEvidence, prompt_class
 from harness.records import Row
 from harness.words import Cache, Step, Word
 
@@ -60,9 +60,11 @@ def _decode(cell: Cell, context: int, draft_tokens: int, tokens_pct: float, step
     if not draft_tokens:
         yield _row(cell, "decode", context, "tok/s", tokens, margin_pct=tokens_pct)
         return
-    yield _row(cell, "decode steps", context, "steps/s", steps, margin_pct=steps_pct)
-    yield _row(cell, "decode", context, "tok/s", tokens, note=_decomposition(cell, steps, per_step))
-    yield _row(cell, "tokens per step", context, "tok/step", per_step)
+    prompts = f", {prompt_class(w for side in cell.windows(Step.DECODE, context) for w in side)}"
+    yield _row(cell, "decode steps", context, "steps/s", steps, margin_pct=steps_pct, beside=prompts)
+    note = _decomposition(cell, steps, per_step)
+    yield _row(cell, "decode", context, "tok/s", tokens, note=note, beside=prompts)
+    yield _row(cell, "tokens per step", context, "tok/step", per_step, beside=prompts)
 
 
 def _decomposition(cell: Cell, steps: Figure, per_step: Figure) -> str:
@@ -83,8 +85,9 @@ def _row(
     *,
     margin_pct: float | None = None,
     note: str = "",
+    beside: str = "",
 ) -> Row:
-    control, candidate = cell.values(figure)
+    control, candidate = cell.values(lambda launch: None if launch.clock_jump else figure(launch))
     pairs = both(control, candidate)
     if not pairs[0]:
         word, reason = Word.NOT_TESTED, "; ".join(filter(None, (absent(control, candidate), note)))
@@ -103,6 +106,6 @@ def _row(
         context_tokens=context,
         control=shown(control, form),
         candidate=shown(candidate, form),
-        unit=unit,
+        unit=unit + beside,
         sources=tuple(f"launches/{x.folder.id}/requests.jsonl" for _, side in cell.arms() for x in side),
     )

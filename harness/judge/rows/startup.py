@@ -54,7 +54,7 @@ def rows(case: Case) -> Iterator[Row]:
 
 
 def _row(cell: Cell, margin_pct: float) -> Row:
-    control, candidate = cell.values(start_s)
+    control, candidate = cell.values(lambda launch: None if launch.clock_jump else start_s(launch))
     pairs = both(control, candidate)
     if not pairs[0]:
         word, reason = Word.NOT_TESTED, absent(control, candidate)
