@@ -74,13 +74,13 @@ def test_a_kernel_that_is_late_in_the_control_as_well_is_not_the_candidates(tmp_
 def test_memory_that_a_kind_takes_and_keeps_is_told_beside_it(tmp_path: Path) -> None:
     done = session(tmp_path, candidate=f"take-memory=160@{place('logprobs')}")
     assert done.code == ExitCode.PASS, done.out
-    row = done.row("host RSS, request kind logprobs")
+    row = done.row("host memory, request kind logprobs")
     assert row.word is Word.NOTE
     assert row.candidate is not None
     peak, kept = (int(part.replace(",", "")) for part in row.candidate.split(" / "))
     assert 155 <= peak <= 180
     assert 75 <= kept <= 100
-    assert done.row("host RSS, request kind greedy").word is Word.NOT_TESTED
+    assert done.row("host memory, request kind greedy").word is Word.NOT_TESTED
 
 
 def test_a_kind_that_only_the_candidate_refuses_fails_and_the_next_are_asked(tmp_path: Path) -> None:
