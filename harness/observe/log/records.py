@@ -64,8 +64,10 @@ def records(piece: bytes) -> list[LogRecord]:
     clean = ANSI.sub(b"", piece) if b"\x1b" in piece else piece
     text = clean.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
     header = _WHOLE_HEADER.match(text)
-    if header and not _HEADER.search(text, header.end()):  # nearly every line
-        return [_headed(header, text[header.end() :])]
+    if header:  # nearly every line, and nearly none has another header in it
+        begin = header.end()
+        if text.find(" [", begin) < 0 or not _HEADER.search(text, begin):
+            return [_headed(header, text[begin:])]
     return list(_of_text(text, depth=0))
 
 

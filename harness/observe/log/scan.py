@@ -35,18 +35,21 @@ def pieces(block: Block, words: Sequence[bytes]) -> Iterator[Piece]:
     data = block.data
     # A colour can stand in the middle of a word: the words are looked for without colours.
     clean = ANSI.sub(b"", data) if b"\x1b" in data else data
-    find = clean.find
+    find, rfind = clean.find, clean.rfind
+    carriages = b"\r" in clean
     hits: dict[int, int] = {}
     ends: dict[int, int] = {}
     for place, word in enumerate(words):
         mask, at = 1 << place, find(word)
         while at >= 0:
-            begin = _begin(clean, at)
+            begin = rfind(b"\n", 0, at) + 1
+            if carriages:
+                begin = max(begin, rfind(b"\r", begin, at) + 1)
             if begin in hits:
                 hits[begin] |= mask
             else:
                 hits[begin] = mask
-                ends[begin] = _end(clean, at)
+                ends[begin] = _end(clean, at, carriages=carriages)
             at = find(word, ends[begin])
     if not hits:
         return
@@ -65,15 +68,10 @@ def pieces(block: Block, words: Sequence[bytes]) -> Iterator[Piece]:
         )
 
 
-def _begin(data: bytes, at: int) -> int:
-    begin = data.rfind(b"\n", 0, at) + 1
-    return max(begin, data.rfind(b"\r", begin, at) + 1)
-
-
-def _end(data: bytes, at: int) -> int:
+def _end(data: bytes, at: int, *, carriages: bool) -> int:
     end = data.find(b"\n", at)
     end = len(data) if end < 0 else end + 1
-    carriage = data.find(b"\r", at, end)
+    carriage = data.find(b"\r", at, end) if carriages else -1
     return end if carriage < 0 else carriage + 1
 
 
