@@ -22,12 +22,10 @@ def write(launch: LaunchEvidence, pss_mib: int | None) -> None:
     stop = launch.mark_ns("stop asked")
     assert stop is not None
     times = [m.mono_ns + 1 for m in launch.marks if m.mono_ns < stop]
-    rows = [
-        (t, p, 100 << 20, s) for t in times for p, s in (("vllm:7", 50 << 20), ("worker:8", pss_mib and pss_mib << 20))
-    ]
-    columns = dict(
-        zip(("mono_ns", "process", "rss_bytes", "pss_bytes"), map(list, zip(*rows, strict=True)), strict=True)
-    )
+    second = None if pss_mib is None else pss_mib << 20
+    rows = [(t, p, 100 << 20, s) for t in times for p, s in (("vllm:7", 50 << 20), ("worker:8", second))]
+    names = ("mono_ns", "process", "rss_bytes", "pss_bytes")
+    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     types = [("mono_ns", pa.int64()), ("process", pa.string()), ("rss_bytes", pa.int64()), ("pss_bytes", pa.int64())]
     pq.write_table(pa.table(columns, schema=pa.schema(types)), launch.folder.host_samples_file)
 
@@ -42,7 +40,7 @@ def rows(folder: Path, *pss_mib: int | None) -> list[Row]:
 
 def test_shared_pages_count_once_where_every_process_could_be_read(tmp_path: Path) -> None:
     found = rows(tmp_path, 50, 50)
-    assert [r.name for r in found][0] == "host PSS idle"
+    assert found[0].name == "host PSS idle"
     assert {(r.control, r.candidate, r.unit, r.word) for r in found} == {("100", "100", "MiB", Word.NOT_TESTED)}
     assert "proportional set size" in found[0].reason
 
@@ -50,7 +48,7 @@ def test_shared_pages_count_once_where_every_process_could_be_read(tmp_path: Pat
 @pytest.mark.parametrize("pss_mib", [(50, None), (None, None)], ids=["one arm", "both arms"])
 def test_two_measures_are_never_compared(tmp_path: Path, pss_mib: tuple[int | None, int | None]) -> None:
     found = rows(tmp_path, *pss_mib)
-    assert [r.name for r in found][0] == "host RSS idle"
+    assert found[0].name == "host RSS idle"
     assert {(r.control, r.candidate) for r in found} == {("200", "200")}
     assert "counted once per process" in found[0].reason
 

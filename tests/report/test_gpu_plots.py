@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.config.model import Gates
-from harness.judge.case import Case
+from harness.judge.case import Case, read_case
 from harness.judge.verdict import judge_case
 from harness.report.gpu_memories import course_range, gpu_tracks
 from harness.report.gpu_plots import gpu_memory
@@ -70,9 +70,6 @@ def test_the_page_shows_gpu_memory_first_and_says_which_line_is_which(case: Case
 
 
 def test_a_session_on_the_cpu_has_no_such_picture(tmp_path: Path) -> None:
-    judged = Session(tmp_path).judge()
-    from harness.judge.case import read_case
-
-    case = read_case(judged.bundle)
+    case = read_case(Session(tmp_path).build())
     assert gpu_tracks(case) == []
-    assert "Free GPU memory" not in page(case, judged.verdict)
+    assert "Free GPU memory" not in page(case, judge_case(case))
