@@ -50,6 +50,8 @@ class TestPhases:
         for name in ("GPU throttling", "GPU power limits", "GPU errors", "foreign GPU processes", "clocks kept pace"):
             assert done.row(name).word is Word.PASS, done.row(name)
         assert done.row("GPU memory back after exit").word is Word.PASS
+        report = (done.bundle.report_dir / "report.md").read_text("utf-8")
+        assert "the GPUs are those of the fake NVML: nothing here was measured on a real one" in report
 
     def test_what_a_first_long_prompt_takes_and_keeps_is_told_apart(self, bench: GpuBench) -> None:
         done = bench.run(candidate="gpu-peaks=700,gpu-keeps=150")

@@ -103,6 +103,7 @@ def test_what_a_prompt_took_and_kept_can_be_asked_for_by_others(tmp_path: Path) 
         ({"wall_jump_s": 5.0}, "clocks kept pace", "wall clock went +5.0 s against the monotonic one (gpu.parquet)"),
         ({"sampling": None, "fault": "it ended with code -9"}, "GPU sampling", "it ended with code -9"),
         ({"sampling": None}, "GPU sampling", "no sampler ran to the end"),
+        ({"sampling": GOOD.model_copy(update={"worst_gap_ms": 6_000.0})}, "GPU sampling", "6.0 s between two readings"),
     ],
     ids=[
         "foreign",
@@ -116,6 +117,7 @@ def test_what_a_prompt_took_and_kept_can_be_asked_for_by_others(tmp_path: Path) 
         "clock",
         "sampler died",
         "no sampler",
+        "sampler stood still",
     ],
 )
 def test_a_broken_measurement_is_void_in_either_arm(
@@ -125,6 +127,11 @@ def test_a_broken_measurement_is_void_in_either_arm(
     found = row(verdict, name)
     assert (found.word, verdict.verdict) == (Word.VOID, Word.VOID)
     assert told in found.reason
+
+
+def test_one_of_the_servers_own_that_had_just_ended_voids_nothing(tmp_path: Path) -> None:
+    verdict = judged(tmp_path, only(CANDIDATE, processes=((), (OWN, SOMEBODY), (OWN,))))
+    assert row(verdict, "foreign GPU processes").word is Word.PASS
 
 
 def test_both_arms_at_the_same_lower_limit_are_comparable(tmp_path: Path) -> None:

@@ -22,12 +22,10 @@ def write(launch: LaunchEvidence, pss_mib: int | None) -> None:
     stop = launch.mark_ns("stop asked")
     assert stop is not None
     times = [m.mono_ns + 1 for m in launch.marks if m.mono_ns < stop]
-    rows = [
-        (t, p, 100 << 20, s) for t in times for p, s in (("vllm:7", 50 << 20), ("worker:8", pss_mib and pss_mib << 20))
-    ]
-    columns = dict(
-        zip(("mono_ns", "process", "rss_bytes", "pss_bytes"), map(list, zip(*rows, strict=True)), strict=True)
-    )
+    second = None if pss_mib is None else pss_mib << 20
+    rows = [(t, p, 100 << 20, s) for t in times for p, s in (("vllm:7", 50 << 20), ("worker:8", second))]
+    names = ("mono_ns", "process", "rss_bytes", "pss_bytes")
+    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     types = [("mono_ns", pa.int64()), ("process", pa.string()), ("rss_bytes", pa.int64()), ("pss_bytes", pa.int64())]
     pq.write_table(pa.table(columns, schema=pa.schema(types)), launch.folder.host_samples_file)
 

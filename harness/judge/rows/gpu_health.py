@@ -9,14 +9,20 @@ from harness.judge.case import Case, Cell, completed, not_begun
 from harness.judge.read import LaunchEvidence
 from harness.judge.samples import GpuReadings
 from harness.observe.gpu.nvml import THROTTLED, Field, Reason
-from harness.records import Row
+from harness.records import GpuEvent, Row
 from harness.words import Arm, Word
 
 DESKTOP_MIB = 64.0
 """A desktop whose use of a GPU changes by more than this in a launch is no constant that could be subtracted."""
 
 SLOW_GAP = 10
-"""A gap of this many periods is a sampler that was not running."""
+"""A gap of this many periods is a sampler that was not running for a moment."""
+
+BLIND_MS = 5_000
+"""A gap this long is a launch that was not watched."""
+
+LASTING_NS = 1_500_000_000
+"""A process that cannot be seen from here may be one of the server's that has just ended; one that stays is not."""
 
 
 def rows(case: Case) -> Iterator[Row]:
@@ -42,7 +48,7 @@ def _watched(cell: Cell) -> Row:
     faults, slow, texts = [], [], []
     for _, side in cell.arms():
         shown = []
-        for launch in (x for x in side if not not_begun(x)):
+        for launch in filter(completed, side):
             watch = launch.gpu.watch
             sampling = watch.sampling if watch else None
             if watch is None or watch.fault or sampling is None:
@@ -55,7 +61,9 @@ def _watched(cell: Cell) -> Row:
             shown.append(
                 f"{sampling.achieved_period_ms:.1f}, gap {sampling.worst_gap_ms:.0f}, {sampling.cpu_pct:.1f} % CPU"
             )
-            if sampling.worst_gap_ms > SLOW_GAP * 1000 / sampling.asked_hz:
+            if sampling.worst_gap_ms > BLIND_MS:
+                faults.append(f"{launch.folder.id}: {sampling.worst_gap_ms / 1000:.1f} s between two readings")
+            elif sampling.worst_gap_ms > SLOW_GAP * 1000 / sampling.asked_hz:
                 slow.append(f"{launch.folder.id}: {sampling.worst_gap_ms:.0f} ms between two readings")
         texts.append(" / ".join(shown) or None)
     if faults:
@@ -97,10 +105,21 @@ def _strangers(launch: LaunchEvidence) -> list[str]:
         if begin is None or event.mono_ns < begin or (end is not None and event.mono_ns > end):
             continue
         for process in event.processes or ():
-            known = process.owner == "foreign" or (process.owner == "unknown" and told_apart)
-            if process.compute and known:
+            unknown = process.owner == "unknown" and told_apart and _lasts(launch, event, process.pid)
+            if process.compute and (process.owner == "foreign" or unknown):
                 found.setdefault(process.pid, process.text)
     return list(found.values())
+
+
+def _lasts(launch: LaunchEvidence, first: GpuEvent, pid: int) -> bool:
+    """Whether a process stayed on its GPU for longer than the driver lists one that has ended."""
+    end = launch.mark_ns("stopped")
+    for event in launch.gpu.events:
+        is_later = event.kind == "processes" and event.gpu == first.gpu and event.mono_ns > first.mono_ns
+        if is_later and not any(p.pid == pid for p in event.processes or ()):
+            end = event.mono_ns if end is None else min(end, event.mono_ns)
+            break
+    return end is None or end - first.mono_ns >= LASTING_NS
 
 
 def _blind(launch: LaunchEvidence) -> str | None:

@@ -67,8 +67,8 @@ class Family:
     def owner(self, pid: int) -> tuple[Owner, str | None]:
         """Whose it is, and its name; None where that is not to be seen."""
         facts = process_facts(pid, self._proc)
-        if facts is None:
-            return Owner.UNKNOWN, None
+        if facts is None:  # the driver lists a process a moment longer than the kernel does
+            return (Owner.OWN if any(pid == known for known, _ in self._seen) else Owner.UNKNOWN), None
         if (pid, facts.started) in self._seen or facts.session in self._roots or self._descends(facts):
             self._seen.add((pid, facts.started))
             self._host_pids = True

@@ -175,6 +175,8 @@ class Sampler:
             for thread in threads:
                 thread.join()
         pace, wall_s = self.pace, (self.now_ns() - begin_ns) / 1e9
+        if pace.last_ns is not None:  # a loop that ended early, on a full disk, leaves a gap at the end
+            pace.worst_gap_ns = max(pace.worst_gap_ns, self.now_ns() - pace.last_ns)
         return {
             "asked_hz": self.hz,
             "readings": pace.readings,

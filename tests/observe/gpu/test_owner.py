@@ -75,6 +75,13 @@ def test_an_orphan_is_own_by_the_session_that_the_server_leads(proc: Proc) -> No
     assert known.owner(13)[0] is Owner.OWN
 
 
+def test_a_process_that_the_driver_lists_a_moment_after_its_end_stays_own(proc: Proc) -> None:
+    known = family(proc, 10)
+    assert known.owner(12)[0] is Owner.OWN
+    proc.end(12)
+    assert known.owner(12) == (Owner.OWN, None)
+
+
 def test_a_number_that_was_given_again_is_another_process(proc: Proc) -> None:
     known = family(proc, 10)
     assert known.owner(12)[0] is Owner.OWN
