@@ -7,7 +7,21 @@ from collections.abc import Callable, Iterator, Sequence
 
 from harness.evidence.bundle import Bundle
 from harness.judge.case import Case, read_case
-from harness.judge.rows import acceptance, health, identity, integrity, jit, kv, memory, readiness, speed, startup
+from harness.judge.rows import (
+    acceptance,
+    accounting,
+    client,
+    health,
+    identity,
+    integrity,
+    jit,
+    kv,
+    load,
+    memory,
+    readiness,
+    speed,
+    startup,
+)
 from harness.records import Row, Verdict
 from harness.words import VERDICT_EXIT, VERDICT_ORDER, Word
 
@@ -17,10 +31,13 @@ SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     kv.rows,
     memory.rows,
     acceptance.rows,
+    accounting.rows,
     identity.rows,
     startup.rows,
     speed.rows,
+    load.rows,
     health.rows,
+    client.rows,
     integrity.rows,
 )
 """The order that reviewers in this field use (DESIGN 8), with what voids everything at the end."""
