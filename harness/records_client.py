@@ -34,22 +34,22 @@ class SelfTest(Strict):
     schema_version: Literal[1] = 1
     streams: int
     """Of the paced part, side by side."""
-    events_expected: int
-    events_received: int
-    tokens_expected: int
-    tokens_received: int
-    ids_exact: bool
+    events_expected: int | None = None
+    events_received: int | None = None
+    tokens_expected: int | None = None
+    tokens_received: int | None = None
+    ids_exact: bool | None = None
     """Every token id is the one that the model's rule gives."""
-    events_per_s: float | None
+    events_per_s: float | None = None
     """One stream as fast as it goes: per second of the client's CPU time, parsing included."""
-    delivery_p50_ms: float | None
+    delivery_p50_ms: float | None = None
     """From the server's stamp, just before it writes an event, to the client's."""
-    delivery_p99_ms: float | None
-    first_token_error_ms: float | None
+    delivery_p99_ms: float | None = None
+    first_token_error_ms: float | None = None
     """Median over the streams of the absolute difference to the server's own time to the first token."""
-    rate_error_pct: float | None
+    rate_error_pct: float | None = None
     """Largest over the streams, of tokens after the first event per second, against the server's stamps."""
-    client_cores: float | None
+    client_cores: float | None = None
     """CPU time of the client's process per second of the paced part."""
     error: str | None = None
     """Why there are no figures; None where the test ran to its end."""

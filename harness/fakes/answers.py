@@ -40,6 +40,11 @@ class Reply:
     _characters: int = field(default=0, init=False)
     _previous: int = field(default=-1, init=False)
 
+    @property
+    def untouched(self) -> bool:
+        """Nothing has been written yet."""
+        return self._tokens == 0
+
     def chunk(self, tokens: Sequence[int], finish_reason: str | None) -> dict[str, Any]:
         """One event of a stream."""
         opening = self._tokens == 0

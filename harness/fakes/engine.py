@@ -19,6 +19,7 @@ from harness.fakes.model import Model, Step
 from harness.fakes.settings import VERSION, Settings
 
 LATE_JIT_S = 0.25
+SLOWER_S = 0.02
 LATE_JIT_TOKENS = 1000
 UNSTABLE_AT = 3
 FORMS: tuple[Literal["nan", "null"], ...] = ("nan", "null")
@@ -48,6 +49,10 @@ class Engine:
     _arrived: int = field(default=0, init=False)
     _seen: dict[int, int] = field(default_factory=dict, init=False)
     _jit_done: bool = field(default=False, init=False)
+    _slots: threading.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._slots = threading.Semaphore(self.settings.slots)
 
     def accept(self, ask: Ask) -> Job:
         """Number a completion and decide what it will deliver.
@@ -105,26 +110,46 @@ class Engine:
 
         Closing the iterator early aborts the request.
         """
-        counters, ended = self.counters, False
+        counters, settings, ended = self.counters, self.settings, False
+        arrived = time.monotonic()
+        counters.wait()
+        self._slots.acquire()
         counters.begin()
+        began = time.monotonic()
+
+        def end(reason: str) -> None:
+            counters.end(reason, queue_s=began - arrived, service_s=time.monotonic() - began)
+            self._slots.release()
+
         try:
             self._compile_late(job)
-            due = time.monotonic() + len(job.ask.prompt_ids) / (self.settings.prefill_tok_s or float("inf"))
+            due = began + settings.ttft_s + len(job.ask.prompt_ids) / (settings.prefill_tok_s or float("inf"))
             for index, step in enumerate(job.steps or (Step(()),)):
                 # Against the clock, not step after step: what one oversleeps, the next makes good.
-                due += self.settings.step_s if index else 0.0
-                time.sleep(max(0.0, due - time.monotonic()))
+                due += settings.step_s if index else 0.0
+                due += self._dying(job, index)
+                if (wait_s := due - time.monotonic()) > 0:
+                    time.sleep(wait_s)
                 if index == 0:
                     self._count_prefill(job)
                 counters.add(Increment(generated=len(step.tokens), drafted=step.drafted, accepted=step.accepted))
                 if index >= len(job.steps) - 1:
-                    counters.end(job.finish_reason)
+                    end(job.finish_reason)
                     ended = True
                     self._reset_after(job)
                 yield step
         finally:
             if not ended:
-                counters.end(job.broken_off)
+                end(job.broken_off)
+
+    def _dying(self, job: Job, index: int) -> float:
+        """Seconds that a slow death adds to this step; half way it is over."""
+        if not self.settings.faults.due("slow-death", job.number):
+            return 0.0
+        if index >= len(job.steps) // 2:
+            log(*engine_death())
+            os._exit(1)
+        return SLOWER_S * index
 
     def _compile_late(self, job: Job) -> None:
         if len(job.ask.prompt_ids) <= LATE_JIT_TOKENS:
@@ -138,7 +163,8 @@ class Engine:
     def _count_prefill(self, job: Job) -> None:
         faults, prompt = self.settings.faults, len(job.ask.prompt_ids)
         cached = prompt - 1 if faults.hit("prefix-hits", job.number) else 0  # the last token is always computed
-        self.counters.add(Increment(prompt=prompt, cached=cached))
+        preempted = int(faults.hit("preempt", job.number))
+        self.counters.add(Increment(prompt=prompt, cached=cached, preempted=preempted))
         if faults.hit("foreign-traffic", job.number):
             drafts = FOREIGN.generated - 1 if self.settings.draft_tokens else 0
             self.counters.add(FOREIGN)

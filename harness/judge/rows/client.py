@@ -27,10 +27,10 @@ def rows(case: Case) -> Iterator[Row]:
         yield Row(name=NAME, word=Word.NOT_TESTED, reason="switched off by client.selftest_s = 0, or an older bundle")
         return
     counts, missed = miscounts(test), missed_bars(test)
-    if test.error is not None:
+    if test.events_expected is None:
         word, reason = Word.WARN, f"it could not be run: {test.error}"
-    elif counts:
-        word, reason = Word.VOID, f"the client does not count right: {'; '.join(counts)}"
+    elif counts or test.error:
+        word, reason = Word.VOID, f"the client does not count right: {'; '.join(filter(None, (*counts, test.error)))}"
     elif missed:
         word, reason = Word.WARN, f"times are worse than the bars, so this host was not idle: {'; '.join(missed)}"
     else:
