@@ -143,7 +143,7 @@ def _add_forge_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_fake_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", nargs="?", help="folder of a forged model; a small model's rule without it")
+    parser.add_argument("--model", metavar="DIR", help="folder of a forged model; a small model's rule without it")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen at (127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="port to listen at (8000)")
     parser.add_argument("--served-name", metavar="NAME", default="fake", help="name of the model (fake)")

@@ -155,7 +155,8 @@ class Handler(WireHandler):
 
     def _send_stream(self, response: Response) -> None:
         job, reply = response.job, response.reply
-        paced = self.server.engine.settings.step_s > 0
+        settings = self.server.engine.settings
+        paced = settings.step_s > 0 or bool(settings.faults.items)  # without either, events may share a segment
         self.begin_stream()
         with closing(self.server.engine.run(job)) as steps:
             tokens: list[int] = []
