@@ -124,7 +124,14 @@ class Context(Strict):
 
     prompt_tokens: Positive
     prefill_passes: int = Field(3, ge=0)
-    decode_passes: int = Field(3, ge=0)
+    decode_passes: int = Field(3, ge=0, description="per number of streams")
+    streams: tuple[Positive, ...] = Field((1,), min_length=1, description="decode streams side by side, e.g. [1, 4, 8]")
+
+    @model_validator(mode="after")
+    def _streams_are_ordered(self) -> Context:
+        if list(self.streams) != sorted(set(self.streams)):
+            raise ValueError(f"streams must rise and name nothing twice: {list(self.streams)}")
+        return self
 
 
 class Rung(Strict):
@@ -157,6 +164,7 @@ class Course(Strict):
     needle_output_tokens: Positive = 24
     first_prompt_output_tokens: Positive = 8
     decode_output_tokens: Annotated[int, Field(ge=2)] = 256
+    requests_per_stream: int = Field(3, ge=3, description="of each of several decode streams, one after the other")
     identity_prompts: Positive = 16
     identity_prompt_tokens: Annotated[int, Field(ge=2)] = 64
     identity_output_tokens: Positive = 200
@@ -218,6 +226,13 @@ class Timeouts(Strict):
     stop_s: PositiveFloat = 30.0
 
 
+class Client(Strict):
+    """The self-test of the harness's own client, before anything is measured."""
+
+    selftest_streams: Positive = Field(64, description="streams side by side, 50 tokens/s each")
+    selftest_s: float = Field(2.0, ge=0, description="seconds of the paced part, 0 = no self-test")
+
+
 class Gates(Strict):
     """Margins beyond which a difference counts. Percentages are of the control's figure."""
 
@@ -255,6 +270,7 @@ class Profile(Strict):
     plan: PlanConfig = PlanConfig()
     course: Course = Course()
     timeouts: Timeouts = Timeouts()
+    client: Client = Client()
     gates: Gates = Gates()
     estimate: Estimate = Estimate()
     control: str = Field("", description="stack of the control, '' = the profile as it is")
@@ -277,6 +293,9 @@ class Profile(Strict):
         for mode_name, mode in self.modes.items():
             for flag in mode.flags.keys() & self.serve.flags.keys():
                 raise ValueError(f"flag `{flag}` stands in [serve.flags] and in [modes.{mode_name}.flags]; keep one")
+        most, slots = max(max(c.streams) for c in self.course.contexts), self.serve.flags.get("max-num-seqs")
+        if isinstance(slots, int) and most > slots:
+            raise ValueError(f"course.contexts asks for {most} streams; serve.flags.max-num-seqs = {slots} runs fewer")
         limit = self.serve.flags.get("max-model-len")
         # At the very limit vLLM drops the draft of the last step, and counts follow no arithmetic.
         needed = self.course.longest_tokens + max(mode.draft_tokens for mode in self.modes.values())

@@ -14,6 +14,7 @@ from harness.forge.truth import load_rule_file
 from harness.judge.proof import cache_proof
 from harness.judge.read import LaunchEvidence, WindowEvidence, read_launch
 from harness.records import ENGINE_STAGE, KINDS_STAGE, FrozenPrompts, Lock, Plan, Row, Run
+from harness.records_client import SelfTest
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup, Word
 
 STAGES_OF_ENVIRONMENT = ("caches", ENGINE_STAGE)
@@ -103,6 +104,8 @@ class Case:
     """Text prompts as ids; None where ids were asked."""
     rules: dict[Arm, Rule]
     """Rules of the forged models; empty for others."""
+    selftest: SelfTest | None = None
+    """The client's self-test; None where it was not run."""
 
     @cached_property
     def manifest(self) -> str:
@@ -148,6 +151,7 @@ def read_case(bundle: Bundle) -> Case:
         locks={arm: bundle.lock(arm) for arm in Arm},
         prompts=bundle.prompts(),
         rules={arm: load_rule_file(bundle.truth_file(arm)) for arm in Arm if bundle.truth_file(arm).is_file()},
+        selftest=bundle.selftest(),
     )
 
 

@@ -9,12 +9,15 @@ from harness.evidence.bundle import Bundle
 from harness.judge.case import Case, read_case
 from harness.judge.rows import (
     acceptance,
+    accounting,
+    client,
     health,
     identity,
     integrity,
     jit,
     kinds,
     kv,
+    load,
     memory,
     needles,
     prompts,
@@ -34,13 +37,16 @@ SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     kv.rows,
     memory.rows,
     acceptance.rows,
+    accounting.rows,
     identity.rows,
     sense.rows,
     needles.rows,
     startup.rows,
     speed.rows,
     prompts.rows,
+    load.rows,
     health.rows,
+    client.rows,
     integrity.rows,
 )
 """The order that reviewers in this field use (DESIGN 8), with what voids everything at the end."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -20,7 +20,14 @@ COUNTERS = {
 }
 """Our name and vLLM's, without the `_total` that the exposition adds."""
 
+SECONDS = {
+    "queue": "vllm:request_queue_time_seconds_sum",
+    "service": "vllm:request_inference_time_seconds_sum",
+}
+"""Seconds summed over finished requests: waiting to be scheduled, and running from then on."""
+
 RUNNING = "vllm:num_requests_running"
+WAITING = "vllm:num_requests_waiting"
 CACHE_CONFIG = "vllm:cache_config_info"
 PROCESS_START = "process_start_time_seconds"
 
@@ -33,6 +40,8 @@ class Scrape:
     running: float | None
     cache_config: dict[str, str]
     process_start: float | None
+    waiting: float | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,11 @@ class Delta:
     counts: dict[str, int]
     reset: bool
     """A counter fell or the process is another one: nothing here may be used."""
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def seconds_of(self, name: str) -> float | None:
+        """Seconds of a phase, summed over the requests that ended within; None where unknown."""
+        return None if self.reset else self.seconds.get(name)
 
     def get(self, name: str) -> int | None:
         """The difference, or None where it is unknown."""
@@ -56,9 +70,12 @@ def parse(text: str) -> Scrape:
     """
     counters: dict[str, float] = {}
     running: float | None = None
+    waiting: float | None = None
     cache_config: dict[str, str] = {}
     process_start: float | None = None
+    seconds: dict[str, float] = {}
     ours = {theirs: name for name, theirs in COUNTERS.items()}
+    phases = {theirs: name for name, theirs in SECONDS.items()}
     for family in text_string_to_metric_families(_relevant(text)):
         for sample in family.samples:
             name = sample.name.removesuffix("_total")
@@ -68,11 +85,15 @@ def parse(text: str) -> Scrape:
                 counters[ours[name]] = counters.get(ours[name], 0.0) + sample.value
             elif name == RUNNING:
                 running = (running or 0.0) + sample.value
+            elif name == WAITING:
+                waiting = (waiting or 0.0) + sample.value
+            elif name in phases:
+                seconds[phases[name]] = seconds.get(phases[name], 0.0) + sample.value
             elif name == CACHE_CONFIG:
                 cache_config = dict(sample.labels)
             elif name == PROCESS_START:
                 process_start = sample.value
-    return Scrape(counters, running, cache_config, process_start)
+    return Scrape(counters, running, cache_config, process_start, waiting, seconds)
 
 
 def delta(before: Scrape | None, after: Scrape | None) -> Delta | None:
@@ -85,7 +106,8 @@ def delta(before: Scrape | None, after: Scrape | None) -> Delta | None:
     for name in after.counters.keys() - names:
         counts[name] = round(after.counters[name])
     reset = before.process_start != after.process_start or any(v < 0 for v in counts.values())
-    return Delta(counts, reset)
+    seconds = {n: after.seconds[n] - before.seconds[n] for n in sorted(before.seconds.keys() & after.seconds.keys())}
+    return Delta(counts, reset, seconds)
 
 
 def kv_cache_tokens(scrape: Scrape) -> int | None:
@@ -96,5 +118,5 @@ def kv_cache_tokens(scrape: Scrape) -> int | None:
 
 def _relevant(text: str) -> str:
     """Only the lines that are read here: a scrape is mostly histogram buckets."""
-    wanted = (*COUNTERS.values(), RUNNING, CACHE_CONFIG, PROCESS_START)
+    wanted = (*COUNTERS.values(), *SECONDS.values(), RUNNING, WAITING, CACHE_CONFIG, PROCESS_START)
     return "\n".join(line for line in text.splitlines() if line.startswith(wanted)) + "\n"

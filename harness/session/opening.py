@@ -23,6 +23,7 @@ from harness.records import Lock, Plan, Run
 from harness.session.compose import engine_command, model_of
 from harness.session.host import gpus, gpus_of_lanes
 from harness.session.plan import make_plan
+from harness.session.selftest import self_test
 from harness.words import Arm
 
 if TYPE_CHECKING:
@@ -80,6 +81,9 @@ def open_session(
         if lock.known_answers:
             write_atomically(bundle.truth_file(lock.arm), (Path(lock.model) / "truth.json").read_bytes())
     write_record(bundle.plan_file, plan)
+    if profile.client.selftest_s:
+        tell("testing the client against the built-in server")
+        write_record(bundle.selftest_file, self_test(profile.client))
     write_record(
         bundle.run_file,
         Run(
