@@ -22,7 +22,7 @@ from harness.fakes.settings import VERSION, Settings
 LATE_JIT_S = 0.25
 SLOWER_S = 0.02
 LATE_JIT_TOKENS = 1000
-HELD_S = 0.6
+HELD_S = 2.0
 UNSTABLE_AT = 3
 FORMS: tuple[Literal["nan", "null"], ...] = ("nan", "null")
 FOREIGN = Increment(prompt=17, generated=5)

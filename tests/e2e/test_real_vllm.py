@@ -147,7 +147,7 @@ class TestCachesWithoutMtp:
         cold, warm = cold_and_warm.rows("late compiles (caches)")
         assert (cold.word, warm.word) == (Word.PASS, Word.PASS)
         assert cold.control is not None
-        assert "in identity)" in cold.control
+        assert "in identity" in cold.control
         assert warm.control is not None
         assert warm.control.startswith("0 compiled, ")
         assert not warm.control.startswith("0 compiled, 0 loaded")
