@@ -158,6 +158,7 @@ class Handler(WireHandler):
         job, reply = response.job, response.reply
         settings = self.server.engine.settings
         paced = settings.step_s > 0 or bool(settings.faults.items)  # without either, events may share a segment
+        self._token_events_ns = []
         self.begin_stream()
         with closing(self.server.engine.run(job)) as steps:
             tokens: list[int] = []
@@ -183,7 +184,8 @@ class Handler(WireHandler):
             self._send_body(chat.usage_chunk(body) if response.chat else body, soon=False)
         self.send_event(DONE, soon=False)
         self.end_stream()
-        self._tell_truth(job)
+        if not response.error:
+            self._tell_truth(job)
 
     def _tell_truth(self, job: Job) -> None:
         """Write down what went out, and when, for whoever wants to hold a client against it."""
@@ -212,8 +214,6 @@ class Handler(WireHandler):
 
     def _send_tokens(self, response: Response, tokens: list[int], finish_reason: str | None, *, soon: bool) -> None:
         opening = response.reply.untouched
-        if opening:
-            self._token_events_ns = []
         body = response.reply.chunk(tokens, finish_reason)
         if response.chat:
             if opening:
