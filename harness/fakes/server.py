@@ -62,6 +62,7 @@ class Handler(WireHandler):
     """One connection."""
 
     server: FakeServer
+    _token_events_ns: list[int]
 
     def do_GET(self) -> None:  # noqa: N802  the base class looks for this name
         """Answer a GET."""
@@ -158,6 +159,7 @@ class Handler(WireHandler):
         job, reply = response.job, response.reply
         settings = self.server.engine.settings
         paced = settings.step_s > 0 or bool(settings.faults.items)  # without either, events may share a segment
+        self._token_events_ns = []
         self.begin_stream()
         with closing(self.server.engine.run(job)) as steps:
             tokens: list[int] = []
@@ -184,6 +186,26 @@ class Handler(WireHandler):
             self._send_body(chat.usage_chunk(body) if response.chat else body, soon=False)
         self.send_event(DONE, soon=False)
         self.end_stream()
+        if not response.error:
+            self._tell_truth(job)
+
+    def _tell_truth(self, job: Job) -> None:
+        """Write down what went out, and when, for whoever wants to hold a client against it."""
+        path = self.server.engine.settings.truth_file
+        if path is None:
+            return
+        times = self._token_events_ns
+        told = {
+            "request": job.number,
+            "tokens": sum(len(step.tokens) for step in job.steps),
+            "events": len(times),
+            "after_first": sum(len(step.tokens) for step in job.steps[1:]),
+            "received_ns": self.received_ns,
+            "first_ns": times[0],
+            "last_ns": times[-1],
+        }
+        with path.open("ab") as stream:
+            stream.write(dump(told) + b"\n")
 
     def _is_due(self, job: Job, count: int) -> bool:
         """Whether an event goes out after this step: always, or every few steps."""
@@ -202,12 +224,15 @@ class Handler(WireHandler):
                 self._send_body(chat.role_chunk(body), soon=soon)
             reasoning = "reasoning_parser" in self.server.engine.settings.flags and finish_reason is None
             body = chat.token_chunk(body, reasoning=reasoning)
-        self._send_body(body, soon=soon)
+        self._send_body(body, soon=soon, tokens=True)
 
-    def _send_body(self, body: dict[str, Any], *, soon: bool) -> None:
+    def _send_body(self, body: dict[str, Any], *, soon: bool, tokens: bool = False) -> None:
         if self.server.engine.settings.stamps:
             body = {**body, "received_ns": self.received_ns, "sent_ns": time.monotonic_ns()}
-        self.send_event(dump(body), soon=soon)
+        data = dump(body)
+        if tokens:
+            self._token_events_ns.append(time.monotonic_ns())
+        self.send_event(data, soon=soon)
 
     def _send_whole(self, response: Response) -> None:
         outputs: list[list[int]] = [[] for _ in range(response.job.ask.n)]

@@ -21,6 +21,7 @@ VARIABLES: dict[str, str] = {
     "QUALIFY_FAKE_TTFT_S": "seconds before every first token, on top of the prompt's own (0)",
     "QUALIFY_FAKE_STEP_S": "seconds per decode step (0)",
     "QUALIFY_FAKE_STAMPS": "1: events tell received_ns of their request and their own sent_ns (CLOCK_MONOTONIC)",
+    "QUALIFY_FAKE_TRUTH": "file that gets a line of JSON per stream: its tokens, events and times as they were",
     "QUALIFY_FAKE_LOG": f"version whose log is written: {', '.join(era.version for era in ERAS)} ({NEWEST.version})",
     "QUALIFY_FAKE_KV_TOKENS": "KV-cache size in tokens (2097152)",
     "QUALIFY_FAKE_JIT_MONITOR": "1: says at start that the JIT monitor is armed",
@@ -47,6 +48,7 @@ class Settings:
     step_s: float = 0.0
     ttft_s: float = 0.0
     stamps: bool = False
+    truth_file: Path | None = None
     era: Era = NEWEST
     kv_tokens: int = 2_097_152
     jit_monitor: bool = False
@@ -105,6 +107,7 @@ def read_settings(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
         step_s=_number(environ, "QUALIFY_FAKE_STEP_S", 0.0),
         ttft_s=_number(environ, "QUALIFY_FAKE_TTFT_S", 0.0),
         stamps=environ.get("QUALIFY_FAKE_STAMPS") == "1",
+        truth_file=Path(environ["QUALIFY_FAKE_TRUTH"]) if environ.get("QUALIFY_FAKE_TRUTH") else None,
         era=era_of(environ.get("QUALIFY_FAKE_LOG") or VERSION),
         kv_tokens=int(_number(environ, "QUALIFY_FAKE_KV_TOKENS", 2_097_152)),
         jit_monitor=environ.get("QUALIFY_FAKE_JIT_MONITOR") == "1",

@@ -47,7 +47,7 @@ def mtp(model: Path) -> Iterator[Fake]:
 
 
 def test_more_requests_than_slots_wait_and_the_histograms_tell_both_phases(model: Path) -> None:
-    with fake(model, "--max-num-seqs", "2", QUALIFY_FAKE_STEP_S="0.02") as server:
+    with fake(model, "--max-num-seqs", "2", QUALIFY_FAKE_STEP_S="0.05") as server:
         with ThreadPoolExecutor(4) as pool:
             pending = [pool.submit(server.ids, [1, 2, n], 20) for n in range(4)]
             seen = []
@@ -58,9 +58,9 @@ def test_more_requests_than_slots_wait_and_the_histograms_tell_both_phases(model
         assert max(running or 0 for running, _ in seen) == 2
         scrape = prometheus.parse(server.get("/metrics").text)
         assert (scrape.running, scrape.waiting) == (0, 0)
-        # Two of the four waited for the 19 steps of the other two.
-        assert scrape.seconds["queue"] >= 2 * 19 * 0.02 * 0.9
-        assert scrape.seconds["service"] >= 4 * 19 * 0.02
+        # Two of the four waited for the 19 steps of the other two, less the time by which they came later.
+        assert scrape.seconds["queue"] >= 2 * 19 * 0.05 / 2
+        assert scrape.seconds["service"] >= 4 * 19 * 0.05
         text = server.get("/metrics").text
     assert 'vllm:request_queue_time_seconds_bucket{engine="0",le="+Inf",model_name="tiny"} 4.0' in text
     assert 'vllm:request_queue_time_seconds_count{engine="0",model_name="tiny"} 4.0' in text
@@ -84,7 +84,7 @@ def test_stamps_tell_when_a_request_had_come_and_each_event_went(model: Path) ->
     times = [before, stream.events[0]["received_ns"], *(e["sent_ns"] for e in stream.events), after]
     assert times == sorted(times)
     assert len({e["received_ns"] for e in stream.events}) == 1
-    assert stream.events[4]["sent_ns"] - stream.events[0]["sent_ns"] >= 4 * 0.009e9
+    assert stream.events[4]["sent_ns"] - stream.events[4]["received_ns"] >= 4 * 0.01e9
 
 
 def test_an_interval_bundles_the_tokens_of_steps_and_the_first_never_waits(model: Path, rule: Rule) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from harness.judge.case import Case, Cell, shown
 from harness.judge.loads import Load, in_flight, load_pass, phase_s, server_peak, tokens_per_sequence_step
@@ -80,7 +81,7 @@ class _Block:
     def phases(self) -> Iterator[Row]:
         """Waiting and running, apart: a full queue is not a slow engine."""
         for name, phase in (("queue time", "queue"), ("service time", "service")):
-            figure = self._median(lambda w, phase=phase: phase_s(w, phase))  # type: ignore[misc]
+            figure = self._median(partial(phase_s, phase=phase))
             note = "mean per request, by the server's histogram; shown, not judged"
             yield figure_row(self._cell, self._name(name), self._context, "s", figure, note=note)
 
