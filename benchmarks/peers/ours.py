@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from harness.client.completions import Answer, Ask, understood
+from harness.client.asks import Ask
+from harness.client.completions import Answer, understood
 from harness.client.transport import COMPLETIONS, Received, open_session, receive
 
 
