@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from harness.config.model import Profile, Stack
+from harness.records_client import ClientLoad, Gauge
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup, Word
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -388,6 +389,8 @@ class RequestRecord(Record):
     begin_ns: int
     sent_ns: int | None
     """The request's last byte was handed to the kernel."""
+    first_token_ns: int | None = None
+    """Arrival of the first event that bore a token of any kind; None in a bundle of before this was kept."""
     event_ns: tuple[int, ...]
     """Arrival of each event that carried tokens."""
     event_tokens: tuple[int, ...]
@@ -456,6 +459,12 @@ class Window(Record):
     scrape_before: str | None
     """File name below metrics/, or None when the scrape failed."""
     scrape_after: str | None
+    streams: int = 1
+    """Requests at a time that were asked for; a stream sends its next request when its last has ended."""
+    client: ClientLoad | None = None
+    """None in a bundle of before this was measured."""
+    gauges: tuple[Gauge, ...] = ()
+    """Sampled where several streams run."""
 
 
 class CheckRecord(Record):

@@ -126,7 +126,14 @@ class Context(Strict):
 
     prompt_tokens: Positive
     prefill_passes: int = Field(3, ge=0)
-    decode_passes: int = Field(3, ge=0)
+    decode_passes: int = Field(3, ge=0, description="per number of streams")
+    streams: tuple[Positive, ...] = Field((1,), min_length=1, description="decode streams side by side, e.g. [1, 4, 8]")
+
+    @model_validator(mode="after")
+    def _streams_are_ordered(self) -> Context:
+        if list(self.streams) != sorted(set(self.streams)):
+            raise ValueError(f"streams must rise and name nothing twice: {list(self.streams)}")
+        return self
 
 
 class Rung(Strict):
@@ -159,6 +166,7 @@ class Course(Strict):
     needle_output_tokens: Positive = 24
     first_prompt_output_tokens: Positive = 8
     decode_output_tokens: Annotated[int, Field(ge=2)] = 256
+    requests_per_stream: int = Field(3, ge=3, description="of each of several decode streams, one after the other")
     identity_prompts: Positive = 16
     identity_prompt_tokens: Annotated[int, Field(ge=2)] = 64
     identity_output_tokens: Positive = 200
@@ -229,6 +237,13 @@ class Observe(Strict):
     gpu_memory_hz: float = Field(20.0, ge=20, le=100, description="readings of GPU memory per second")
 
 
+class Client(Strict):
+    """The self-test of the harness's own client, before anything is measured."""
+
+    selftest_streams: Positive = Field(64, description="streams side by side, 50 tokens/s each")
+    selftest_s: float = Field(2.0, ge=0, description="seconds of the paced part, 0 = no self-test")
+
+
 class Gates(Strict):
     """Margins beyond which a difference counts. Percentages are of the control's figure."""
 
@@ -267,6 +282,7 @@ class Profile(Strict):
     course: Course = Course()
     timeouts: Timeouts = Timeouts()
     observe: Observe = Observe()
+    client: Client = Client()
     gates: Gates = Gates()
     estimate: Estimate = Estimate()
     checks: tuple[Check, ...] = Field((), description="source checks, besides those of the stacks")
@@ -293,6 +309,14 @@ class Profile(Strict):
         for mode_name, mode in self.modes.items():
             for flag in mode.flags.keys() & self.serve.flags.keys():
                 raise ValueError(f"flag `{flag}` stands in [serve.flags] and in [modes.{mode_name}.flags]; keep one")
+        self._refuse_what_cannot_be_served()
+        return self
+
+    def _refuse_what_cannot_be_served(self) -> None:
+        """Streams and lengths beyond the engine's own limits."""
+        most, slots = max(max(c.streams) for c in self.course.contexts), self.serve.flags.get("max-num-seqs")
+        if isinstance(slots, int) and most > slots:
+            raise ValueError(f"course.contexts asks for {most} streams; serve.flags.max-num-seqs = {slots} runs fewer")
         limit = self.serve.flags.get("max-model-len")
         # At the very limit vLLM drops the draft of the last step, and counts follow no arithmetic.
         needed = self.course.longest_tokens + max(mode.draft_tokens for mode in self.modes.values())
@@ -301,7 +325,6 @@ class Profile(Strict):
                 f"serve.flags.max-model-len = {limit} is below the longest request of the course and its draft "
                 f"({needed} tokens); some versions would clip it silently"
             )
-        return self
 
 
 class Stack(Strict):

@@ -12,10 +12,11 @@ from pydantic import BaseModel, ValidationError
 
 from harness.config.model import FROZEN
 from harness.errors import BundleError
-from harness.records import SCHEMA_VERSION, FrozenPrompts, LaunchRecord, Lock, Plan, Record, Run, Verdict
+from harness.records import SCHEMA_VERSION, FrozenPrompts, LaunchRecord, Lock, Plan, Run, Verdict
+from harness.records_client import SelfTest
 from harness.words import Arm
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=BaseModel)
 
 
 class Bundle:
@@ -43,6 +44,11 @@ class Bundle:
     def verdict_file(self) -> Path:
         """The judge's answer."""
         return self.root / "verdict.json"
+
+    @property
+    def selftest_file(self) -> Path:
+        """The client's self-test; absent where it was switched off."""
+        return self.root / "selftest.json"
 
     @property
     def report_dir(self) -> Path:
@@ -89,6 +95,14 @@ class Bundle:
             BundleError: missing, newer or broken.
         """
         return read_record(self.run_file, Run)
+
+    def selftest(self) -> SelfTest | None:
+        """The client's self-test, None where there is none.
+
+        Raises:
+            BundleError: newer or broken.
+        """
+        return read_record(self.selftest_file, SelfTest) if self.selftest_file.is_file() else None
 
     def verdict(self) -> Verdict:
         """The verdict, if the judge has spoken.

@@ -49,6 +49,11 @@ class Reply:
     """Text of the whole output, where it is not that of its tokens."""
     _sequences: dict[int, _Written] = field(default_factory=dict, init=False)
 
+    @property
+    def untouched(self) -> bool:
+        """Nothing has been written yet."""
+        return not self._all_tokens
+
     def chunk(self, step: Step, finish_reason: str | None) -> dict[str, Any]:
         """One event of a stream."""
         tokens, written = step.tokens, self._sequence(step.sequence)

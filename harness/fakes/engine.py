@@ -22,8 +22,9 @@ from harness.fakes.model import Model, Step
 from harness.fakes.settings import VERSION, Settings
 
 LATE_JIT_S = 0.25
+SLOWER_S = 0.02
 LATE_JIT_TOKENS = 1000
-HELD_S = 0.6
+HELD_S = 2.0
 UNSTABLE_AT = 3
 FORMS: tuple[Literal["nan", "null"], ...] = ("nan", "null")
 FOREIGN = Increment(prompt=17, generated=5)
@@ -58,6 +59,10 @@ class Engine:
     _seen: dict[int, int] = field(default_factory=dict, init=False)
     _jit_done: bool = field(default=False, init=False)
     _kept: list[mmap.mmap] = field(default_factory=list, init=False)
+    _slots: threading.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._slots = threading.Semaphore(self.settings.slots)
 
     def accept(self, ask: Ask) -> Job:
         """Number a completion and decide what it will deliver.
@@ -123,30 +128,52 @@ class Engine:
 
         Closing the iterator early aborts the request.
         """
-        counters, running = self.counters, job.ask.n
+        counters, settings, running = self.counters, self.settings, job.ask.n
+        arrived = time.monotonic()
+        for _ in range(running):
+            counters.wait()
+        self._slots.acquire()
         for _ in range(running):
             counters.begin()
+        began = time.monotonic()
+
+        def end(reason: str) -> None:
+            counters.end(reason, queue_s=began - arrived, service_s=time.monotonic() - began)
+
         try:
             self._compile_late(job)
             self._take_memory(job)
-            due = time.monotonic() + len(job.ask.prompt_ids) / (self.settings.prefill_tok_s or float("inf"))
+            due = began + settings.ttft_s + len(job.ask.prompt_ids) / (settings.prefill_tok_s or float("inf"))
             for index, step in enumerate(job.steps):
                 first = index < job.ask.n
                 # Against the clock, not step after step: what one oversleeps, the next makes good.
-                due += 0.0 if first or step.sequence else self.settings.step_s
-                time.sleep(max(0.0, due - time.monotonic()))
+                due += 0.0 if first or step.sequence else settings.step_s
+                due += self._dying(job, index)
+                _sleep_until(due)
                 if first:
                     self._count_prefill(job)
                 counters.add(Increment(generated=len(step.tokens), drafted=step.drafted, accepted=step.accepted))
                 if job.is_last(index):
-                    counters.end(job.finish_reason)
+                    end(job.finish_reason)
                     running -= 1
                 if not running:
+                    self._slots.release()
                     self._reset_after(job)
                 yield step
         finally:
             for _ in range(running):
-                counters.end(job.broken_off)
+                end(job.broken_off)
+            if running:
+                self._slots.release()
+
+    def _dying(self, job: Job, index: int) -> float:
+        """Seconds that a slow death adds to this step; half way it is over."""
+        if not self.settings.faults.due("slow-death", job.number):
+            return 0.0
+        if index >= len(job.steps) // 2:
+            log(*engine_death())
+            os._exit(1)
+        return SLOWER_S * index
 
     def _compile_late(self, job: Job) -> None:
         late = [fault for fault in self.settings.faults.all("late-jit", job.number) if fault.at]
@@ -172,7 +199,8 @@ class Engine:
     def _count_prefill(self, job: Job) -> None:
         faults, prompt = self.settings.faults, len(job.ask.prompt_ids)
         cached = prompt - 1 if faults.hit("prefix-hits", job.number) else 0  # the last token is always computed
-        self.counters.add(Increment(prompt=prompt, cached=cached))
+        preempted = int(faults.hit("preempt", job.number))
+        self.counters.add(Increment(prompt=prompt, cached=cached, preempted=preempted))
         if faults.hit("miscount", job.number):
             self.counters.add(Increment(generated=1))
         if faults.hit("foreign-traffic", job.number):
@@ -197,3 +225,8 @@ def _resident(size: int) -> mmap.mmap:
     for offset in range(0, size, mmap.PAGESIZE):
         block[offset] = 1
     return block
+
+
+def _sleep_until(due: float) -> None:
+    if (wait_s := due - time.monotonic()) > 0:
+        time.sleep(wait_s)

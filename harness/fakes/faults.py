@@ -51,6 +51,13 @@ KINDS: dict[str, Kind] = {
     "take-memory": Kind("takes N MiB while a completion runs, and keeps half of it", "N", at=True),
     "die-at-first-request": Kind("exits with code 1 when the first completion arrives"),
     "die-after": Kind("exits with code 1 when completion N arrives", "N"),
+    "slow-death": Kind(
+        "completion N slows down, each step 20 ms longer than the last, and half way the process exits with code 1", "N"
+    ),
+    "trickle-headers": Kind("sends one header, a byte at a time, for as long as the client stays", at=True),
+    "vary-chunks": Kind("events carry the tokens of one step, of two, of three, of one, ...", at=True),
+    "preempt": Kind("counts a preemption", at=True),
+    "torn-log": Kind("lines of two workers are torn into each other, with colours and bytes that are no UTF-8"),
     "http-500": Kind("answers completion N with 500", "N"),
     "hang": Kind("sends the first chunk, then nothing", at=True),
     "drop-mid-stream": Kind("closes the connection half way, without a final chunk", at=True),

@@ -32,6 +32,7 @@ def serve(settings: Settings) -> int:
     Raises:
         ConfigError: the model folder is no forged model.
     """
+    log_lines.Speech.era, log_lines.Speech.torn = settings.era, settings.faults.hit("torn-log")
     # Blocked and then waited for, in all threads: a handler could interrupt the holder of a lock.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     awaited = () if settings.faults.hit("ignore-sigterm") else STOP_SIGNALS
@@ -89,7 +90,7 @@ def _start(settings: Settings, listen: Callable[[], None], awaited: Iterable[int
     log(*log_lines.kv_cache(settings))
     if stopped_within(max(0.0, began + settings.start_s - time.monotonic())):
         return True
-    log(log_lines.engine_ready(time.monotonic() - engine_began))
+    log(log_lines.engine_ready(settings, time.monotonic() - engine_began))
     log(*log_lines.serving(settings))
     write(f"INFO:     Started server process [{os.getpid()}]")
     write("INFO:     Waiting for application startup.")

@@ -27,6 +27,7 @@ from harness.records import (
     Row,
     Run,
 )
+from harness.records_client import SelfTest
 from harness.stack.reading import parse_lock
 from harness.stack.record import LOCK_FILE, StackLock
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup, Word
@@ -122,6 +123,8 @@ class Case:
     """Rules of the forged models; empty for others."""
     stack_locks: dict[Arm, StackLock]
     """Locks of the stacks that have patches; empty for others."""
+    selftest: SelfTest | None = None
+    """The client's self-test; None where it was not run."""
 
     @cached_property
     def manifest(self) -> str:
@@ -164,6 +167,7 @@ def read_case(bundle: Bundle) -> Case:
         prompts=bundle.prompts(),
         rules={arm: load_rule_file(bundle.truth_file(arm)) for arm in Arm if bundle.truth_file(arm).is_file()},
         stack_locks={arm: _stack_lock(bundle, arm) for arm in Arm if bundle.stack_lock_dir(arm).is_dir()},
+        selftest=bundle.selftest(),
     )
 
 

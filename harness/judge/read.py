@@ -23,6 +23,8 @@ from harness.observe.phases import HEALTHY, PROCESS, SERVED, LogClock
 from harness.records import CheckRecord, LaunchRecord, Mark, OutputRecord, RequestRecord, Window
 from harness.words import Step
 
+CLIENT_CORES = 0.5
+LAG_NS = 5_000_000
 BURST_NS = 50_000
 BURST_EVENTS = 16
 
@@ -45,10 +47,16 @@ class WindowEvidence:
     def stalled(self) -> str | None:
         """Why the events' times are the client's and not the server's, or None.
 
-        Steps of an engine take longer than BURST_NS; when most events come closer together than that,
-        they had piled up in the socket while the client was not running, and no rate follows from them.
-        Counts and bytes are as good as ever.
+        The client must not have used more than CLIENT_CORES, nor have woken later than LAG_NS. Steps of
+        an engine take longer than BURST_NS; when most events come closer together than that, they had
+        piled up in the socket while the client was not running, and no rate follows from them. Counts
+        and bytes are as good as ever.
         """
+        client, wall_ns = self.window.client, self.window.end_ns - self.window.begin_ns
+        if client is not None and client.cpu_ns > CLIENT_CORES * wall_ns:
+            return f"the client used {client.cpu_ns / max(wall_ns, 1):.2f} cores, more than {CLIENT_CORES:g}"
+        if client is not None and client.lag_p99_ns is not None and client.lag_p99_ns > LAG_NS:
+            return f"the client's threads woke {client.lag_p99_ns / 1e6:.1f} ms late (p99), more than {LAG_NS / 1e6:g}"
         for request in self.requests:
             gaps = [b - a for a, b in pairwise(request.event_ns)]
             close = sum(gap < BURST_NS for gap in gaps)
@@ -232,9 +240,18 @@ class LaunchEvidence:
                 open_step = "between requests"
         return open_step
 
-    def windows_of(self, step: Step, context_tokens: int | None = None) -> list[WindowEvidence]:
-        """Windows of a step, in the order of their passes."""
-        return [w for w in self.windows if w.window.step is step and w.window.context_tokens == context_tokens]
+    def windows_of(
+        self, step: Step, context_tokens: int | None = None, *, streams: int | None = None
+    ) -> list[WindowEvidence]:
+        """Windows of a step, in the order of their passes; of decode those of one stream, unless told otherwise."""
+        streams = 1 if streams is None and step is Step.DECODE else streams
+        return [
+            w
+            for w in self.windows
+            if w.window.step is step
+            and w.window.context_tokens == context_tokens
+            and (streams is None or w.window.streams == streams)
+        ]
 
     def windows_in(self, step: Step) -> list[WindowEvidence]:
         """Windows of a step at every context."""

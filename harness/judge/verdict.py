@@ -9,6 +9,8 @@ from harness.evidence.bundle import Bundle
 from harness.judge.case import Case, read_case
 from harness.judge.rows import (
     acceptance,
+    accounting,
+    client,
     gpu_health,
     gpu_memory,
     health,
@@ -19,6 +21,7 @@ from harness.judge.rows import (
     kinds,
     kv,
     late_claim,
+    load,
     memory,
     needles,
     prompts,
@@ -42,6 +45,7 @@ SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     gpu_memory.rows,
     memory.rows,
     acceptance.rows,
+    accounting.rows,
     identity.rows,
     sense.rows,
     needles.rows,
@@ -49,10 +53,12 @@ SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     speed.rows,
     source_checks.rows,
     prompts.rows,
+    load.rows,
     health.rows,
     images.rows,
     resolved.rows,
     gpu_health.rows,
+    client.rows,
     integrity.rows,
 )
 """The order that reviewers in this field use (DESIGN 8), with what voids everything at the end."""

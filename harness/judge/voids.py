@@ -55,7 +55,7 @@ def _broken(case: Case, row: Row) -> str | None:
 
 def _test_of(row: Row) -> Broken | None:
     """What could have moved a row of this name."""
-    if row.name.startswith(("late ", "request kind ")):
+    if row.name.startswith(("late ", "specialisation ", "request kind ")):
         return lambda launch, _: strangers(launch)
     if row.name.startswith(("identity", "needles")):
         return _computed_otherwise

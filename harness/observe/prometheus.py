@@ -23,6 +23,12 @@ OLDER = {"vllm:gpu_prefix_cache_hits": "prefix_hits"}
 """Names up to 0.11, read only where the newer one is missing: some versions expose both."""
 
 PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos"
+SECONDS = {
+    "queue": "vllm:request_queue_time_seconds_sum",
+    "service": "vllm:request_inference_time_seconds_sum",
+}
+"""Seconds summed over finished requests: waiting to be scheduled, and running from then on."""
+
 RUNNING = "vllm:num_requests_running"
 WAITING = "vllm:num_requests_waiting"
 CACHE_CONFIG = "vllm:cache_config_info"
@@ -49,6 +55,7 @@ class Scrape:
     """Accepted draft tokens by position in the draft, from 0."""
     cache_configs: tuple[dict[str, str], ...] = ()
     """Of every engine."""
+    seconds: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,11 @@ class Delta:
     reset: bool
     """A counter fell or the process is another one: nothing here may be used."""
     per_position: tuple[int, ...] = ()
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def seconds_of(self, name: str) -> float | None:
+        """Seconds of a phase, summed over the requests that ended within; None where unknown."""
+        return None if self.reset else self.seconds.get(name)
 
     def get(self, name: str) -> int | None:
         """The difference, or None where it is unknown."""
@@ -91,7 +103,9 @@ def parse(text: str) -> Scrape:
     per_position: dict[int, float] = {}
     configs: list[dict[str, str]] = []
     process_start: float | None = None
+    seconds: dict[str, float] = {}
     ours = {theirs: name for name, theirs in COUNTERS.items()}
+    phases = {theirs: name for name, theirs in SECONDS.items()}
     for family in text_string_to_metric_families(_relevant(text)):
         for sample in family.samples:
             name, labels = sample.name.removesuffix("_total"), tuple(sorted(sample.labels.items()))
@@ -104,6 +118,8 @@ def parse(text: str) -> Scrape:
                 per_position[place] = per_position.get(place, 0.0) + _finite(sample.name, sample.value)
             elif name in (RUNNING, WAITING):
                 gauges[name] = gauges.get(name, 0.0) + sample.value
+            elif name in phases:
+                seconds[phases[name]] = seconds.get(phases[name], 0.0) + sample.value
             elif name == CACHE_CONFIG:
                 configs.append(dict(sample.labels))
             elif name == PROCESS_START:
@@ -118,6 +134,7 @@ def parse(text: str) -> Scrape:
         series=series,
         per_position=per_position,
         cache_configs=tuple(configs),
+        seconds=seconds,
     )
 
 
@@ -135,7 +152,8 @@ def delta(before: Scrape | None, after: Scrape | None) -> Delta | None:
         counts[name] = round(sum(now.values()) - sum(then.values()))
     places = range(max(after.per_position, default=-1) + 1)
     per_position = tuple(round(after.per_position.get(n, 0) - before.per_position.get(n, 0)) for n in places)
-    return Delta(dict(sorted(counts.items())), reset, () if reset else per_position)
+    seconds = {n: after.seconds[n] - before.seconds[n] for n in sorted(before.seconds.keys() & after.seconds.keys())}
+    return Delta(dict(sorted(counts.items())), reset, () if reset else per_position, seconds)
 
 
 def cache_facts(scrape: Scrape) -> CacheFacts:
@@ -182,5 +200,5 @@ def _finite(name: str, value: float) -> float:
 
 def _relevant(text: str) -> str:
     """Only the lines that are read here: a scrape is mostly histogram buckets."""
-    wanted = (*COUNTERS.values(), *OLDER, RUNNING, WAITING, CACHE_CONFIG, PROCESS_START)
+    wanted = (*COUNTERS.values(), *SECONDS.values(), *OLDER, RUNNING, WAITING, CACHE_CONFIG, PROCESS_START)
     return "\n".join(line for line in text.splitlines() if line.startswith(wanted)) + "\n"

@@ -70,7 +70,7 @@ PREFILL: Metric = (
     "prefill",
     "tok/s",
     Step.PREFILL,
-    lambda w: None if w.fault or len(w.requests) != 1 else prefill_rate(w.requests[0]),
+    lambda w: None if w.fault or w.stalled or len(w.requests) != 1 else prefill_rate(w.requests[0]),
     speed.prefill,
 )
 
@@ -115,6 +115,6 @@ def _panel(case: Case, mode: str, context: int, metric: Metric) -> Panel:
 
 
 def _point(planned: PlannedLaunch, window: WindowEvidence, value: float | None) -> Point:
-    fault = None if value is not None else window.fault or "its requests were not timed"
+    fault = None if value is not None else window.fault or window.stalled or "its requests were not timed"
     asked = ", ".join(r.request for r in window.requests)
     return Point(window.window.pass_number, value, fault, f"launches/{planned.id}/requests.jsonl request {asked}")

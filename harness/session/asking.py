@@ -9,18 +9,23 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Many
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 
 import requests
 
 from harness.client.asks import PLAIN, Ask, Sampling
-from harness.client.completions import Answer, Sequence, complete
+from harness.client.completions import Answer, Sequence, understood
+from harness.client.gauges import GaugeSampler
+from harness.client.load import LoadProbe, percentile
 from harness.client.prompts import PromptKey, prompt_ids, prompt_sha256
 from harness.client.texts import DEPTHS, needle_prompt_ids, text_prompt_ids
+from harness.client.transport import COMPLETIONS, Received, open_session, receive
 from harness.evidence.bundle import LaunchDir, append_record
 from harness.observe import prometheus
 from harness.records import FrozenPrompts, OutputRecord, RequestRecord, Usage, Window
+from harness.records_client import ClientLoad, Gauge
 from harness.words import Step
 
 SETTLE_TRIES = 40
@@ -76,14 +81,21 @@ class Asker:
         concurrent: int = 1,
         deadline_s: float | None = None,
     ) -> list[tuple[RequestRecord, OutputRecord]]:
-        """One pass: the requests in order, at most `concurrent` at a time, recorded as one window."""
+        """One pass: the requests in order, `concurrent` streams at a time, recorded as one window.
+
+        The loop is closed: a stream takes the next request when its last one has ended.
+        """
         before = self._last_scrape or self._scrape(expected_requests=None)
         window = self._window_name(f"{step}/{context_tokens or 0}/{pass_number}")
-        begin = time.monotonic_ns()
         prepared = [self._prepare(step, w, context_tokens, pass_number, i) for i, w in enumerate(wanted)]
-        with ThreadPoolExecutor(max_workers=concurrent) as pool:
-            answers = list(pool.map(partial(self._send, deadline_s=deadline_s or self._deadline_s), prepared))
-        end = time.monotonic_ns()
+        bodies = [ask.body() for _, ask in prepared]  # serialised before any stream runs, understood after all
+        gauges = GaugeSampler(self._base_url)
+        with LoadProbe() as load, gauges if concurrent > 1 else nullcontext():
+            begin = time.monotonic_ns()
+            with ThreadPoolExecutor(max_workers=concurrent) as pool:
+                received = list(pool.map(partial(self._send, deadline_s=deadline_s or self._deadline_s), bodies))
+            end = time.monotonic_ns()
+        answers = [understood(r) for r in received]
 
         recorded = []
         for index, ((request, ask), answer, each) in enumerate(zip(prepared, answers, wanted, strict=True)):
@@ -107,6 +119,11 @@ class Asker:
                 end_ns=end,
                 scrape_before=before,
                 scrape_after=after,
+                streams=concurrent,
+                client=ClientLoad(
+                    cpu_ns=load.cpu_ns, lag_p99_ns=percentile(load.lags_ns, 0.99), lag_samples=len(load.lags_ns)
+                ),
+                gauges=tuple(Gauge(mono_ns=t, running=r, waiting=w) for t, r, w in gauges.samples),
             ),
         )
         self._last_scrape = after
@@ -148,10 +165,10 @@ class Asker:
         self._windows[name] += 1
         return name if self._windows[name] == 1 else f"{name}#{self._windows[name]}"
 
-    def _send(self, prepared: tuple[str, Ask], *, deadline_s: float) -> Answer:
-        with requests.Session() as session:
-            session.trust_env = False  # a proxy of the user's must not stand between us and the server
-            return complete(session, self._base_url, prepared[1], deadline_s=deadline_s)
+    def _send(self, body: bytes, *, deadline_s: float) -> Received:
+        # A connection per request: one that is kept alive may be closed by the server as we write to it.
+        with open_session() as session:
+            return receive(session, f"{self._base_url}{COMPLETIONS}", body, deadline_s=deadline_s)
 
     def _scrape(self, expected_requests: tuple[str | None, int] | None) -> str | None:
         """Scrape until the counters have settled; the last raw text is kept. None when it failed.
@@ -167,7 +184,7 @@ class Asker:
         for _ in range(SETTLE_TRIES):
             try:
                 with requests.Session() as session:
-                    session.trust_env = False  # as in `_send`
+                    session.trust_env = False  # a proxy of the user's must not stand between us and the server
                     response = session.get(f"{self._base_url}/metrics", timeout=10)
                 response.raise_for_status()
                 text = response.text
@@ -220,6 +237,7 @@ class _Place:
             status=answer.status,
             begin_ns=answer.begin_ns,
             sent_ns=answer.sent_ns,
+            first_token_ns=answer.first_token_ns,
             event_ns=answer.event_ns,
             event_tokens=answer.event_tokens,
             end_ns=answer.end_ns,

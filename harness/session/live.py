@@ -226,12 +226,23 @@ class LiveLaunch:
         ]
 
     def decode(self, context: Context) -> Recorded:
-        """Decode passes: a prompt of the context's length, then a fixed number of output tokens."""
-        wanted = Wanted(context.prompt_tokens, self.plan.profile.course.decode_output_tokens)
+        """Decode passes: a prompt of the context's length, then a fixed number of output tokens.
+
+        Passes are numbered on from one number of streams to the next, so that no prompt comes twice.
+        """
+        course = self.plan.profile.course
+        wanted = Wanted(context.prompt_tokens, course.decode_output_tokens)
+        passes = [streams for streams in context.streams for _ in range(context.decode_passes)]
         return [
             recorded
-            for number in range(context.decode_passes)
-            for recorded in self.ask(Step.DECODE, [wanted], context_tokens=context.prompt_tokens, pass_number=number)
+            for number, streams in enumerate(passes)
+            for recorded in self.ask(
+                Step.DECODE,
+                [wanted] * (streams * course.requests_per_stream if streams > 1 else 1),
+                context_tokens=context.prompt_tokens,
+                pass_number=number,
+                concurrent=streams,
+            )
         ]
 
     def identity(self) -> Recorded:

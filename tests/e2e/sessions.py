@@ -67,6 +67,9 @@ first_request_s = 5.0
 request_s = 5.0
 stop_s = 3.0
 
+[client]
+selftest_s = 0
+
 [estimate]
 start_cold_s = 1.0
 start_warm_s = 1.0

@@ -122,6 +122,13 @@ class Behaviour:
 
     burst: tuple[str, ...] = ()
     """Windows whose events the client read late, all at once."""
+    client_cpu_share: float = 0.01
+    """CPU time of the client's process over that of the window."""
+    client_lag_ms: float = 0.1
+    one_by_one: bool = False
+    """Several streams were asked for, and the client sent one request after the other."""
+    slots: int | None = None
+    """Requests that the server runs at a time, where it is not what was asked for."""
     short: tuple[str, ...] = ()
     """Windows whose first request got one token less."""
     http_500: tuple[str, ...] = ()

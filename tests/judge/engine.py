@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 S = 1_000_000_000
 PREFILL_TOK_S = 10_000.0
 STEP_S = 0.005
+QUEUE_S, SERVICE_S = 0.25, 1.5
 WALL = "2026-11-29T18:00:00.000+00:00"
 ENGINE = "(EngineCore pid=7) INFO 11-29 18:43:30 "
 
@@ -67,6 +68,8 @@ class Counters:
         lines = [
             f"process_start_time_seconds {self.process_start}",
             f"vllm:num_requests_running{{{labels}}} 0.0",
+            f"vllm:request_queue_time_seconds_sum{{{labels}}} {self.values['request_success'] * QUEUE_S}",
+            f"vllm:request_inference_time_seconds_sum{{{labels}}} {self.values['request_success'] * SERVICE_S}",
             f'vllm:cache_config_info{{block_size="128"{size}}} 1.0',
         ]
         for name, value in self.values.items():

@@ -28,6 +28,7 @@ from harness.records import (
     Usage,
     Window,
 )
+from harness.records_client import ClientLoad, Gauge
 from harness.session.asking import output_sha256
 from harness.session.compose import server_argv
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup
@@ -131,6 +132,7 @@ class _Launch:
         prompts: int = 1,
         prompt_tokens: int,
         output_tokens: int,
+        streams: int = 1,
     ) -> None:
         self.mark("step begins", "course", step, context)
         before = self.last_scrape or self.scrape()
@@ -138,8 +140,14 @@ class _Launch:
         begin = self.clock.pass_s(0.001)
         if step is Step.FIRST_PROMPT and context == self.does.contexts[-1]:
             self.trace(self.does.served)
-        for index in range(prompts):
-            self._request(window, step, context, pass_number, index, prompt_tokens, output_tokens)
+        side_by_side = 1 if self.does.one_by_one else streams
+        for index in range(0, prompts, side_by_side):
+            starts, ends = self.clock.now_ns, []
+            for stream in range(side_by_side):
+                self.clock.now_ns = starts
+                self._request(window, step, context, pass_number, index + stream, prompt_tokens, output_tokens)
+                ends.append(self.clock.now_ns)
+            self.clock.now_ns = max(ends)
         end = self.clock.pass_s(0.001)
         after = self._settle((self.does.faults or {}).get(window))
         self.windows.append(
@@ -152,6 +160,13 @@ class _Launch:
                 end_ns=end,
                 scrape_before=before,
                 scrape_after=after,
+                streams=streams,
+                client=ClientLoad(
+                    cpu_ns=round(self.does.client_cpu_share * (end - begin)),
+                    lag_p99_ns=round(self.does.client_lag_ms * 1e6),
+                    lag_samples=100,
+                ),
+                gauges=(Gauge(mono_ns=begin + 1, running=self.does.slots or streams, waiting=0),) * (streams > 1),
             )
         )
         self.last_scrape = after
@@ -318,7 +333,12 @@ class _Launch:
         for length in self.does.contexts if self.does.contexts != CONTEXTS else contexts:
             passes, tokens = self._passes(step, contexts[length])
             asked = {"prompt_tokens": length, "output_tokens": tokens}
-            yield from ({"step": step, "context": length, "pass_number": n, **asked} for n in range(passes))
+            for n, streams in enumerate(contexts[length].streams if step is Step.DECODE else (1,)):
+                more = {"streams": streams, "prompts": streams * course.requests_per_stream} if streams > 1 else {}
+                yield from (
+                    {"step": step, "context": length, "pass_number": n * passes + p, **asked, **more}
+                    for p in range(passes)
+                )
 
     def _passes(self, step: Step, context: Context) -> tuple[int, int]:
         course = self.plan.profile.course

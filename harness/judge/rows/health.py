@@ -117,14 +117,15 @@ def _counts(cell: Cell) -> Row:
 
 def _client(cell: Cell) -> Row:
     """Times that the client took late are not the server's; their rates are left out, and that is said."""
-    sides = [[(x, w) for x in side for w in x.windows_in(Step.DECODE)] for _, side in cell.arms()]
+    timed = (Step.FIRST_PROMPT, Step.PREFILL, Step.DECODE)
+    sides = [[(x, w) for x in side for w in x.windows if w.window.step in timed] for _, side in cell.arms()]
     stalls = [f"{x.folder.id} {w.window.window}: {w.stalled}" for side in sides for x, w in side if w.stalled]
     if stalls:
         word, reason = Word.WARN, f"{stalls[0]}; no rate is taken from it"
     elif not all(sides):
-        word, reason = Word.NOT_TESTED, "an arm has no decode window"
+        word, reason = Word.NOT_TESTED, "an arm has no window of a speed"
     else:
-        word, reason = Word.PASS, "events of every decode window came apart from each other"
+        word, reason = Word.PASS, "at most half a core, never 5 ms late, no burst, in every window of a speed"
     texts = [f"{sum(not w.stalled for _, w in side)} of {len(side)}" for side in sides]
     return cell.row(
         "client kept up",

@@ -7,7 +7,15 @@ from functools import partial
 
 from harness.judge.case import Case, Cell, absent, both, shown
 from harness.judge.paired import judge_pairs
-from harness.judge.rates import Decode, decode_pass, first_token_s, median, prefill_rate, tokens_per_step
+from harness.judge.rates import (
+    Decode,
+    decode_pass,
+    first_token_s,
+    inter_chunk_gap_ms,
+    median,
+    prefill_rate,
+    tokens_per_step,
+)
 from harness.judge.read import LaunchEvidence, prompt_class
 from harness.records import Row
 from harness.words import Cache, Step, Word
@@ -19,14 +27,18 @@ Figure = Callable[[LaunchEvidence], float | None]
 def prefill(launch: LaunchEvidence, context: int) -> float | None:
     """Median prefill rate of the launch's passes, tokens/s; None where a pass has a fault."""
     return median(
-        [None if w.fault else prefill_rate(r) for w in launch.windows_of(Step.PREFILL, context) for r in w.requests]
+        [
+            None if w.fault or w.stalled else prefill_rate(r)
+            for w in launch.windows_of(Step.PREFILL, context)
+            for r in w.requests
+        ]
     )
 
 
 def first_prompt_s(launch: LaunchEvidence, context: int) -> float | None:
     """Time to the first token of the first prompt of this length, seconds."""
     windows = launch.windows_of(Step.FIRST_PROMPT, context)
-    usable = windows and windows[0].requests and not windows[0].fault
+    usable = windows and windows[0].requests and not windows[0].fault and not windows[0].stalled
     return first_token_s(windows[0].requests[0]) if usable else None
 
 
@@ -41,9 +53,9 @@ def rows(case: Case) -> Iterator[Row]:
     gates = case.plan.profile.gates
     for context in case.contexts:
         for cell in case.cells:
-            yield _row(cell, "first prompt", context, "s", partial(first_prompt_s, context=context))
+            yield figure_row(cell, "first prompt", context, "s", partial(first_prompt_s, context=context))
             rate = partial(prefill, context=context)
-            yield _row(cell, "prefill", context, "tok/s", rate, margin_pct=gates.throughput_pct)
+            yield figure_row(cell, "prefill", context, "tok/s", rate, margin_pct=gates.throughput_pct)
     for context in case.contexts:
         for cell in case.cells:
             yield from _decode(cell, context, case.draft_tokens(cell.mode), gates.throughput_pct, gates.steps_pct)
@@ -56,15 +68,21 @@ def _decode(cell: Cell, context: int, draft_tokens: int, tokens_pct: float, step
     def per_step(launch: LaunchEvidence) -> float | None:
         return median([tokens_per_step(w) for w in launch.windows_of(Step.DECODE, context)])
 
+    def gap(launch: LaunchEvidence) -> float | None:
+        return median([inter_chunk_gap_ms(w) for w in launch.windows_of(Step.DECODE, context)])
+
     tokens, steps = of(lambda d: d.tokens_per_s), of(lambda d: d.steps_per_s)
+    gap_row = figure_row(cell, "inter-chunk gap p99", context, "ms", gap)
     if not draft_tokens:
-        yield _row(cell, "decode", context, "tok/s", tokens, margin_pct=tokens_pct)
+        yield figure_row(cell, "decode", context, "tok/s", tokens, margin_pct=tokens_pct)
+        yield gap_row
         return
     prompts = f", {prompt_class(w for side in cell.windows(Step.DECODE, context) for w in side)}"
-    yield _row(cell, "decode steps", context, "steps/s", steps, margin_pct=steps_pct, beside=prompts)
+    yield figure_row(cell, "decode steps", context, "steps/s", steps, margin_pct=steps_pct, beside=prompts)
     note = _decomposition(cell, steps, per_step)
-    yield _row(cell, "decode", context, "tok/s", tokens, note=note, beside=prompts)
-    yield _row(cell, "tokens per step", context, "tok/step", per_step, beside=prompts)
+    yield figure_row(cell, "decode", context, "tok/s", tokens, note=note, beside=prompts)
+    yield figure_row(cell, "tokens per step", context, "tok/step", per_step, beside=prompts)
+    yield gap_row
 
 
 def _decomposition(cell: Cell, steps: Figure, per_step: Figure) -> str:
@@ -76,7 +94,7 @@ def _decomposition(cell: Cell, steps: Figure, per_step: Figure) -> str:
     return f"not judged under MTP, where it is engine speed times acceptance: {', '.join(parts)}"
 
 
-def _row(
+def figure_row(
     cell: Cell,
     name: str,
     context: int,
@@ -87,6 +105,7 @@ def _row(
     note: str = "",
     beside: str = "",
 ) -> Row:
+    """A row of one figure per launch; judged by its pairs where it has a margin."""
     control, candidate = cell.values(lambda launch: None if launch.clock_jump else figure(launch))
     pairs = both(control, candidate)
     if not pairs[0]:
@@ -98,7 +117,7 @@ def _row(
     else:
         judged = judge_pairs(*pairs, margin_pct=margin_pct, more_is_better=True)
         word, reason = judged.word, judged.reason
-    form = "{:.3f}" if unit in ("s", "tok/step") else "{:,.1f}"
+    form = "{:.3f}" if unit in ("s", "ms", "tok/step", "requests") else "{:,.1f}"
     return cell.row(
         name,
         word,
