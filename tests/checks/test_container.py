@@ -173,7 +173,9 @@ class TestEnds:
         thread = threading.Thread(target=lambda: found.append(bench.shell("echo up; sleep 600")))
         thread.start()
         until(lambda: (bench.root / "output.log").is_file() and bench.output, timeout_s=PATIENCE_S)
-        [ours] = client.api.containers(filters={"label": f"qualify.session={SESSION}"})
+        # The engine lists it as running a moment after it has spoken.
+        label = f"qualify.session={SESSION}"
+        [ours] = until(lambda: client.api.containers(filters={"label": label}), timeout_s=PATIENCE_S)
         client.api.kill(ours["Id"])
         thread.join(PATIENCE_S)
         assert "somebody told the engine to send SIGKILL" in str(found[0].fault)
