@@ -24,6 +24,9 @@ from tests.containers.waiting import until
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker")]
 
+PATIENCE_S = 300.0
+"""For a machine that has more to do; nothing here takes long by itself."""
+
 
 @dataclass
 class Bench:
@@ -44,7 +47,7 @@ class Bench:
             layers=(),
             component=self.toy.component(Arm.CANDIDATE),
             archive=None,
-            timeout_s=60.0,
+            timeout_s=PATIENCE_S,
             output_file=self.root / "output.log",
             output_times_file=self.root / "output.log.times.jsonl",
             container_file=self.root / "container.json",
@@ -121,15 +124,16 @@ class TestEnds:
     def test_output_is_kept_and_hashed_as_it_came(self, bench: Bench) -> None:
         ran = bench.python("import os; os.write(1, bytes(range(256))); os.write(2, b'err')")
         content = (bench.root / "output.log").read_bytes()
-        assert (how(ran).code, content[:256], content[256:]) == (0, bytes(range(256)), b"err")
+        # An engine that is busy reads the two streams in either order.
+        assert (how(ran).code, content.replace(b"err", b"", 1)) == (0, bytes(range(256)))
         assert (ran.output_sha256, ran.output_bytes) == (hashlib.sha256(content).hexdigest(), 259)
 
     def test_its_exit_code(self, bench: Bench) -> None:
         assert how(bench.shell("exit 5")).code == 5
 
     def test_its_time_is_limited(self, bench: Bench) -> None:
-        ran = bench.shell("trap '' TERM; echo up; while :; do sleep 1; done", timeout_s=1.0)
-        assert ran.stopped == "it did not end within 1 s"
+        ran = bench.shell("trap '' TERM; echo up; while :; do sleep 1; done", timeout_s=5.0)
+        assert ran.stopped == "it did not end within 5 s"
         assert (how(ran).asked, how(ran).signal, bench.output) == (True, "SIGKILL", "up\n")
 
     def test_out_of_memory_is_told_apart(self, bench: Bench) -> None:
@@ -166,12 +170,14 @@ class TestEnds:
 
     def test_another_hand_that_kills_it_is_no_arm_s_doing(self, bench: Bench, client: docker.DockerClient) -> None:
         found: list[Ran] = []
-        thread = threading.Thread(target=lambda: found.append(bench.shell("echo up; sleep 60")))
+        thread = threading.Thread(target=lambda: found.append(bench.shell("echo up; sleep 600")))
         thread.start()
-        until(lambda: (bench.root / "output.log").is_file() and bench.output)
-        [ours] = client.api.containers(filters={"label": f"qualify.session={SESSION}"})
+        until(lambda: (bench.root / "output.log").is_file() and bench.output, timeout_s=PATIENCE_S)
+        # The engine lists it as running a moment after it has spoken.
+        label = f"qualify.session={SESSION}"
+        [ours] = until(lambda: client.api.containers(filters={"label": label}), timeout_s=PATIENCE_S)
         client.api.kill(ours["Id"])
-        thread.join(30)
+        thread.join(PATIENCE_S)
         assert "somebody told the engine to send SIGKILL" in str(found[0].fault)
 
 

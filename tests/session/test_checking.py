@@ -78,7 +78,7 @@ class TestWaiting:
         end(bundle, Arm.CONTROL)
         assert not launcher.asked.wait(0.5), "the candidate's check has no end yet"
         end(bundle, Arm.CANDIDATE)
-        lane.join(30)
+        lane.join(300)
         assert launcher.asked.is_set()
         assert "nothing is started" in str(failures[0])
 
