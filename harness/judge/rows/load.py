@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from harness.judge.case import Case, Cell, shown
-from harness.judge.loads import Load, in_flight, load_pass, phase_s, server_peak, tokens_per_sequence_step
+from harness.judge.loads import InFlight, Load, in_flight, load_pass, phase_s, server_peak, tokens_per_sequence_step
 from harness.judge.rates import median
 from harness.judge.read import LaunchEvidence, WindowEvidence
 from harness.judge.rows.speed import figure_row
@@ -39,7 +39,8 @@ class _Block:
     def concurrency(self) -> Row:
         """As many requests at a time as were asked for, in the client and in the server."""
         sides = [[w for x in side for w in self._windows(x)] for _, side in self._cell.arms()]
-        peaks = [[_peak(w) for w in side] for side in sides]
+        flights = [[in_flight(w.requests) for w in side] for side in sides]
+        peaks = [[None if f is None else f.peak for f in side] for side in flights]
         served = [[server_peak(w) for w in side] for side in sides]
         fewer = [p for p in served[0] + served[1] if p is not None and p < self._streams]
         if not all(sides):
@@ -52,7 +53,7 @@ class _Block:
             word, reason = Word.PASS, "by the client; no window was long enough for a sample of the server's gauge"
         else:
             word, reason = Word.PASS, "in the client, and by the server's own gauge"
-        texts = [_peaks_text(c, s) for c, s in zip(peaks, served, strict=True)]
+        texts = [_achieved(c, s) for c, s in zip(flights, served, strict=True)]
         return self._cell.row(
             self._name("concurrency"),
             word,
@@ -102,13 +103,8 @@ class _Block:
         return self._median(of_pass)
 
 
-def _peak(window: WindowEvidence) -> int | None:
-    found = in_flight(window.requests)
-    return None if found is None else found.peak
-
-
-def _peaks_text(client: list[int | None], server: list[float | None]) -> str | None:
-    by_client = shown([None if p is None else float(p) for p in client], "{:.0f}")
-    if by_client is None:
-        return None
-    return f"client {by_client}; server {shown(server, '{:.0f}') or 'not sampled'}"
+def _achieved(client: list[InFlight | None], server: list[float | None]) -> str | None:
+    """`client 4 / 4, mean 3.9 / 3.8; server 4 / 4`, a value per pass; the last round of a loop lowers the mean."""
+    peaks = shown([None if f is None else f.peak for f in client], "{:.0f}")
+    means = shown([None if f is None else f.mean for f in client])
+    return peaks and f"client {peaks}, mean {means}; server {shown(server, '{:.0f}') or 'not sampled'}"
