@@ -1,1 +1,1 @@
-"""Simulations and measurements that docs/ shows; no part of the installed program."""
+"""Simulations and measurements of the harness itself; no part of the installed program."""

@@ -76,6 +76,11 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("--across-hosts", action="store_true", help="show it though the hosts differ, and mark it so")
     compare.set_defaults(command=_compare)
 
+    inspect = commands.add_parser("inspect", help="say what a log of vLLM says, whoever ran the server")
+    inspect.add_argument("log", help="a log (.gz too), `-` for standard input, or the folder of a session")
+    inspect.add_argument("--format", choices=("table", "json"), default="table", help="table")
+    inspect.set_defaults(command=_inspect)
+
     clean = commands.add_parser("clean", help="end what a killed harness left running; --models, --caches for files")
     clean.add_argument("--models", action="store_true", help="also remove forged models")
     clean.add_argument("--caches", action="store_true", help="also remove compile caches of sessions that are over")
@@ -95,6 +100,10 @@ def _parser() -> argparse.ArgumentParser:
     forge = commands.add_parser("forge", help="write a model whose every answer is known")
     _add_forge_arguments(forge)
     forge.set_defaults(command=_forge)
+
+    fake = commands.add_parser("fake-server", help="a vLLM with known answers and faults on demand, for your own tests")
+    _add_fake_arguments(fake)
+    fake.set_defaults(command=_fake_server)
     return parser
 
 
@@ -188,6 +197,25 @@ def _add_forge_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(option, action="store_true", help=text, default=argparse.SUPPRESS)
 
 
+def _add_fake_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", metavar="DIR", help="folder of a forged model; a small model's rule without it")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen at (127.0.0.1)")
+    parser.add_argument("--port", type=int, default=8000, help="port to listen at (8000)")
+    parser.add_argument("--served-name", metavar="NAME", default="fake", help="name of the model (fake)")
+    parser.add_argument("--mtp", action="store_true", help="draft one token per step")
+    for option, kind, text in (
+        ("--acceptance", float, "share of drafts that are right, without a model folder (0.7)"),
+        ("--ttft-s", float, "seconds before every first token (0)"),
+        ("--step-s", float, "seconds per decode step (0)"),
+        ("--prefill-tok-s", float, "prompt tokens per second (no wait)"),
+        ("--tokens-per-event", int, "steps whose tokens share one event (1)"),
+    ):
+        parser.add_argument(option, type=kind, metavar="N", help=text)
+    parser.add_argument("--log-version", metavar="V", help="version whose log is written, 0.8.5 to 0.32.0 (0.32.0)")
+    parser.add_argument("--faults", metavar="LIST", help="e.g. 'hang@3,counter-reset=5'; `--faults help` lists them")
+    parser.add_argument("flags", nargs="*", metavar="-- FLAG", help="further flags of vLLM, after --")
+
+
 def _doctor(arguments: argparse.Namespace) -> int:
     del arguments
     from harness.doctor import examine  # noqa: PLC0415
@@ -239,6 +267,14 @@ def _report(arguments: argparse.Namespace) -> int:
 
     bundle = bundle_at(arguments.bundle)
     print(write_report(bundle, bundle.verdict()))
+    return 0
+
+
+def _inspect(arguments: argparse.Namespace) -> int:
+    from harness.inspection import inspect  # noqa: PLC0415
+
+    for piece in inspect(arguments.log, arguments.format):
+        sys.stdout.write(piece)
     return 0
 
 
@@ -336,6 +372,16 @@ def _forge(arguments: argparse.Namespace) -> int:
     directory = forge(Path(arguments.directory), recipe := Recipe(**given))
     print(f"{directory}: {recipe.vocab_size} tokens, long-run acceptance {recipe.rule.long_run_acceptance():.4f}")
     return 0
+
+
+def _fake_server(arguments: argparse.Namespace) -> int:
+    from harness.fakes.command import Options, run  # noqa: PLC0415
+    from harness.fakes.faults import describe_kinds  # noqa: PLC0415
+
+    if arguments.faults == "help":
+        print(describe_kinds())
+        return 0
+    return run(Options(**{k: v for k, v in vars(arguments).items() if k != "command"}))
 
 
 if __name__ == "__main__":

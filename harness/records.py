@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from harness.config.model import Profile, Stack
+from harness.records_client import ClientLoad, Gauge
 from harness.statistics import Past, Tested
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup, Word
 
@@ -20,10 +21,16 @@ SCHEMA_VERSION: Literal[1] = 1
 MEASUREMENT_VERSION = 1
 """Bumped when a figure is measured otherwise, so that it is not compared with older ones."""
 
+GPU_STAGE = "gpu"
+"""Stage of a launch whose GPUs were not free: that tells nothing about an arm either."""
+
 ENGINE_STAGE = "engine"
 """Stage of a launch that failed because what runs containers did: that tells nothing about an arm."""
 IMAGE_STAGE = "image"
 """Stage of a launch whose container does not hold what its lock says: it measured something else."""
+
+KINDS_STAGE = "request kinds"
+"""Stage of a launch that ended under a request-kind probe: all that is measured was measured before."""
 
 
 class Record(BaseModel):
@@ -50,11 +57,18 @@ class PlannedLaunch(Record):
     """2 for a launch that is run only where the mode is inconclusive without it."""
     warm_from: str | None = None
     """The cold launch whose caches a warm one starts with a copy of."""
+    trace: bool = False
+    """The tracer runs inside the server: kernels are judged, and nothing else."""
 
     @property
     def burn_in(self) -> bool:
         """Recorded, but never measured against anything."""
-        return self.pair < 0
+        return self.pair < 0 and not self.trace
+
+    @property
+    def measured(self) -> bool:
+        """One of a cell's launches, and not a burn-in or a trace."""
+        return self.pair >= 0 and not self.trace
 
 
 class Plan(Record):
@@ -200,7 +214,7 @@ class ContainerFacts(Record):
     runtime: str
     """What the engine started it with: runc, nvidia, ..."""
     network: str
-    """internal or host."""
+    """internal or host; none for a source check."""
     gpus: tuple[str, ...] = ()
     """UUIDs of the GPUs that were asked for."""
     started_wall: str | None = None
@@ -208,6 +222,115 @@ class ContainerFacts(Record):
     finished_wall: str | None = None
     restarts: int | None = None
     """0, or something else than this launch was measured."""
+
+
+class GpuFacts(Record):
+    """A GPU as it was when a launch began; what could not be read is None, and `unreadable` says why."""
+
+    uuid: str
+    name: str | None
+    driver: str | None
+    memory_bytes: int | None
+    power_limit_mw: int | None
+    """Enforced when the launch began."""
+    power_limit_default_mw: int | None
+    power_limit_max_mw: int | None
+    pcie_generation: int | None
+    pcie_width: int | None
+    ecc: bool | None
+    mig: bool | None
+    unreadable: dict[str, str] = {}
+    """Name of a field -> NVML's error without its prefix, e.g. NOT_SUPPORTED."""
+
+
+class GpuSampling(Record):
+    """How well the GPUs were watched."""
+
+    asked_hz: float
+    readings: int
+    missed: int
+    """Readings that were due while another one was late."""
+    achieved_period_ms: float | None
+    worst_gap_ms: float | None
+    """Longest time between two readings of memory: what is shorter may have gone unseen."""
+    cpu_pct: float | None
+    """Of one core, over the whole life of the sampler."""
+
+
+class GpuProcess(Record):
+    """A process with a context on a GPU; nothing of its user is recorded."""
+
+    pid: int
+    name: str | None
+    """None where it is not to be seen from here."""
+    owner: Literal["own", "foreign", "unknown"]
+    """unknown: a process that computes, in a pid namespace that the harness cannot see into."""
+    compute: bool
+    """False for one that only draws, as a desktop does."""
+    used_bytes: int | None
+
+    @property
+    def text(self) -> str:
+        """`python3 (pid 7, 512 MiB)`."""
+        size = "" if self.used_bytes is None else f", {self.used_bytes >> 20:,} MiB"
+        return f"{self.name or 'a process of another pid namespace'} (pid {self.pid}{size})"
+
+
+class GpuState(Record):
+    """One GPU at a moment between launches."""
+
+    gpu: str
+    used_bytes: int | None
+    free_bytes: int | None
+    processes: tuple[GpuProcess, ...] | None
+    """None where the driver does not list them."""
+
+
+class GpuEvent(Record):
+    """What happened on a GPU (gpu.jsonl)."""
+
+    kind: Literal["processes", "xid", "unreadable"]
+    mono_ns: int
+    gpu: str
+    processes: tuple[GpuProcess, ...] | None = None
+    """All that are there from now on."""
+    reading: str | None = None
+    """What could not be read; `gpu` = nothing of it, it is lost."""
+    code: int | str | None = None
+    """An Xid, or NVML's error."""
+
+
+class GpuWatch(Record):
+    """The GPUs of a launch: what they are, how they were found and left, how they were watched."""
+
+    facts: tuple[GpuFacts, ...] = ()
+    before: tuple[GpuState, ...] = ()
+    """Before the server was started: what is in use now is not the server's."""
+    after: tuple[GpuState, ...] = ()
+    """Once the memory was back, or the wait for it was over."""
+    returned: bool | None = None
+    """Memory and processes were again as before; None where that could not be read."""
+    return_s: float | None = None
+    """How long after the server's end that took, or was waited for."""
+    holders: str = ""
+    """Who still held memory, when it did not return."""
+    sampling: GpuSampling | None = None
+    """None where the sampler ended before it could say."""
+    fault: str = ""
+    """Why the GPUs were not watched to the end."""
+
+
+class FrozenPrompts(Record):
+    """Text prompts as token ids, rendered once per session (prompts.json): every launch is asked these."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    launch: str
+    """The launch whose server's tokenizer rendered them."""
+    texts_sha256: str
+    ids: dict[str, tuple[int, ...]]
+    """By the text's name, in the texts' order."""
+    needles: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+    """Fact and question of each needle."""
 
 
 class LaunchRecord(Record):
@@ -232,8 +355,12 @@ class LaunchRecord(Record):
     exit: Exit | None = None
     container: ContainerFacts | None = None
     """None for a server that was a process of this host."""
+    prompts_sha256: str | None = None
+    """Hash of the text prompts as this launch's own tokenizer renders them; None where ids are asked."""
     log_sha256: str | None = None
     log_bytes: int | None = None
+    gpu: GpuWatch | None = None
+    """None for a launch on the CPU."""
 
 
 class Mark(Record):
@@ -274,6 +401,8 @@ class RequestRecord(Record):
     begin_ns: int
     sent_ns: int | None
     """The request's last byte was handed to the kernel."""
+    first_token_ns: int | None = None
+    """Arrival of the first event that bore a token of any kind; None in a bundle of before this was kept."""
     event_ns: tuple[int, ...]
     """Arrival of each event that carried tokens."""
     event_tokens: tuple[int, ...]
@@ -282,24 +411,45 @@ class RequestRecord(Record):
     usage: Usage | None
     finish_reason: str | None
     error: str | None
+    prompt_class: str = "ids"
+    """What the prompt is made of: ids, or text. How well drafts are accepted depends on it."""
+    prefix_tokens: int | None = None
+    """Of a follow-up: how many output tokens of the first answer stand at the end of its prompt."""
+    kind: str | None = None
+    """Name of the kind of request that it probes; None for every other request."""
+    prompt_logprobs: int | None = None
+    """How many prompt tokens came back with a logprob that is a number; None where none were sent."""
+
+    @property
+    def sequences(self) -> int:
+        """Outputs that were asked for the one prompt; the server counts each as a request."""
+        return int(self.sampling.get("n", 1))
+
+    @property
+    def all_asked_tokens(self) -> int:
+        """Output tokens of all sequences together."""
+        return self.asked_tokens * self.sequences
 
     @property
     def complete(self) -> bool:
         """Served in full: status 200, no error, every asked token, and counted so by the server."""
+        wanted = self.prompt_tokens - 1 if "prompt_logprobs" in self.sampling else None
         return (
             self.status == 200
             and self.error is None
             and self.finish_reason == "length"
             and self.usage is not None
-            and self.usage.completion_tokens == self.asked_tokens == sum(self.event_tokens)
+            and self.usage.completion_tokens == self.all_asked_tokens == sum(self.event_tokens)
             and self.usage.prompt_tokens == self.prompt_tokens
+            and self.prompt_logprobs == wanted
         )
 
 
 class OutputRecord(Record):
-    """What a request produced (outputs.jsonl)."""
+    """What a request produced (outputs.jsonl); of several sequences, one record each."""
 
     request: str
+    sequence: int = 0
     token_ids: tuple[int, ...]
     text: str
     finish_reason: str | None
@@ -321,6 +471,12 @@ class Window(Record):
     scrape_before: str | None
     """File name below metrics/, or None when the scrape failed."""
     scrape_after: str | None
+    streams: int = 1
+    """Requests at a time that were asked for; a stream sends its next request when its last has ended."""
+    client: ClientLoad | None = None
+    """None in a bundle of before this was measured."""
+    gauges: tuple[Gauge, ...] = ()
+    """Sampled where several streams run."""
 
 
 class CheckRecord(Record):

@@ -48,7 +48,11 @@ class Step(StrEnum):
     PREFILL = "prefill"
     DECODE = "decode"
     IDENTITY = "identity"
+    FOLLOW_UP = "follow-up"
+    NEEDLE = "needle"
+    REQUEST_KINDS = "request-kinds"
     PROBES = "probes"
+    """Checks that users add: they may ask anything, and cannot disturb what was measured before."""
 
 
 class LaunchStatus(StrEnum):

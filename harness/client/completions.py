@@ -2,67 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import math
-import threading
-import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import requests
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.client.sse import DONE, split_events
+from harness.client.transport import COMPLETIONS, Received, receive
 
 
 @dataclass(frozen=True)
-class Ask:
-    """What is asked. Everything that a server's defaults could change is sent explicitly."""
+class Sequence:
+    """One of the sequences that a request asked for."""
 
-    model: str
-    prompt_ids: list[int]
-    output_tokens: int
-    cache_salt: str
-    """Differs per request: the same prompt asked twice must not be answered from the prefix cache."""
-    temperature: float = 0.0
-    top_p: float = 1.0
-    seed: int | None = None
-    logprobs: int | None = None
-
-    def body(self) -> bytes:
-        """The request's JSON."""
-        fields: dict[str, Any] = {
-            "model": self.model,
-            "prompt": self.prompt_ids,
-            "max_tokens": self.output_tokens,
-            "ignore_eos": True,
-            "temperature": self.temperature,
-            "top_p": self.top_p,
-            "top_k": -1,
-            "min_p": 0.0,
-            "repetition_penalty": 1.0,
-            "presence_penalty": 0.0,
-            "frequency_penalty": 0.0,
-            "n": 1,
-            "stream": True,
-            "stream_options": {"include_usage": True, "continuous_usage_stats": True},
-            "return_token_ids": True,
-            "cache_salt": self.cache_salt,
-        }
-        if self.seed is not None:
-            fields["seed"] = self.seed
-        if self.logprobs is not None:
-            fields["logprobs"] = self.logprobs
-        return json.dumps(fields, separators=(",", ":")).encode()
-
-    def sampling(self) -> dict[str, int | float]:
-        """What makes this request other than greedy and plain."""
-        given = {"temperature": self.temperature, "top_p": self.top_p, "seed": self.seed, "logprobs": self.logprobs}
-        return {
-            k: v for k, v in given.items() if v is not None and (k, v) not in {("temperature", 0.0), ("top_p", 1.0)}
-        }
+    token_ids: tuple[int, ...] = ()
+    text: str = ""
+    reasoning: str = ""
+    finish_reason: str | None = None
+    top_logprobs: tuple[dict[str, float | None], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,57 +34,53 @@ class Answer:
     sent_ns: int | None
     end_ns: int
     status: int | None
+    first_token_ns: int | None = None
+    """The first event that bore a token of any kind: an id, text, reasoning, a tool call, or a count above 0."""
     event_ns: tuple[int, ...] = ()
     event_tokens: tuple[int, ...] = ()
-    token_ids: tuple[int, ...] = ()
-    text: str = ""
-    finish_reason: str | None = None
+    sequences: tuple[Sequence, ...] = ()
+    """By their index; one, unless the request asked for several."""
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
-    top_logprobs: tuple[dict[str, float | None], ...] = ()
+    prompt_logprobs: tuple[float | None, ...] | None = None
+    """Logprob of each prompt token but the first, None for a NaN; None where none came."""
     error: str | None = None
 
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """Of the first sequence, as all below."""
+        return self._first.token_ids
 
-class _Watch:
-    """Ends a response's stream when the time is up, even in the middle of a chunk that never ends."""
+    @property
+    def text(self) -> str:
+        """Text."""
+        return self._first.text
 
-    def __init__(self, deadline_s: float) -> None:
-        self._response: requests.Response | None = None
-        self._up = threading.Event()
-        self._timer = threading.Timer(deadline_s, self._cut)
-        self._timer.daemon = True
-        self._timer.start()
+    @property
+    def reasoning(self) -> str:
+        """Reasoning, where a chat tells it apart."""
+        return self._first.reasoning
 
-    def over(self, response: requests.Response) -> None:
-        """Watch this response, whose headers are there."""
-        self._response = response
-        if self._up.is_set():
-            self._cut()
+    @property
+    def finish_reason(self) -> str | None:
+        """Why it ended."""
+        return self._first.finish_reason
 
-    def off(self) -> bool:
-        """Stop watching; True when the time was up."""
-        self._timer.cancel()
-        return self._up.is_set()
+    @property
+    def top_logprobs(self) -> tuple[dict[str, float | None], ...]:
+        """The best candidates at each token."""
+        return self._first.top_logprobs
 
-    def _cut(self) -> None:
-        self._up.set()
-        if self._response is not None:
-            with contextlib.suppress(OSError, RuntimeError, ValueError):  # it has just ended by itself
-                self._response.raw.shutdown()
+    @property
+    def _first(self) -> Sequence:
+        return self.sequences[0] if self.sequences else Sequence()
 
 
-class _StampedBody(io.BytesIO):
-    """A request body that knows when its last byte was read to be sent."""
+class Asked(Protocol):
+    """Anything that can be sent: a completion or a chat."""
 
-    sent_ns: int | None = None
-
-    def read(self, size: int | None = -1) -> bytes:
-        data = super().read(size)
-        # Once, with the last bytes: urllib3 reads again at the end, and a client that was descheduled in
-        # between would stamp late, which turns into a prefill rate that no engine has.
-        if self.sent_ns is None and self.tell() == len(self.getbuffer()):
-            self.sent_ns = time.monotonic_ns()
-        return data
+    def body(self) -> bytes:
+        """The request's JSON."""
 
 
 class _Sent(BaseModel):
@@ -136,11 +93,37 @@ class _Logprobs(_Sent):
     top_logprobs: list[dict[str, float | None]] | None = None
 
 
+class _Logprob(_Sent):
+    logprob: float | None
+
+
+class _Delta(_Sent):
+    """A piece of a chat's message; servers and versions differ in the name of its reasoning."""
+
+    content: str | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[Any] | None = None
+
+    @property
+    def thought(self) -> str:
+        # Versions in between send both names, with the same text.
+        return self.reasoning or self.reasoning_content or ""
+
+
 class _Choice(_Sent):
+    index: int = 0
     token_ids: list[int] | None = None
     text: str | None = None
+    delta: _Delta = _Delta()
     finish_reason: str | None = None
     logprobs: _Logprobs | None = None
+    prompt_logprobs: list[dict[str, _Logprob] | None] | None = None
+
+    @property
+    def words(self) -> str:
+        """Text of a completion, or of a chat."""
+        return self.text or self.delta.content or ""
 
 
 class _Usage(_Sent):
@@ -155,21 +138,49 @@ class _Event(_Sent):
 
 
 @dataclass
-class _Parsed:
-    event_ns: list[int] = field(default_factory=list)
-    event_tokens: list[int] = field(default_factory=list)
+class _Growing:
+    """A sequence while its events come in."""
+
     token_ids: list[int] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
     finish_reason: str | None = None
+    top_logprobs: list[dict[str, float | None]] = field(default_factory=list)
+
+    def take(self, choice: _Choice) -> None:
+        self.token_ids += choice.token_ids or ()
+        self.text.append(choice.words)
+        self.reasoning.append(choice.delta.thought)
+        self.finish_reason = choice.finish_reason or self.finish_reason
+        if choice.logprobs is not None:
+            self.top_logprobs += map(_finite, choice.logprobs.top_logprobs or ())
+
+    def grown(self) -> Sequence:
+        text, reasoning = "".join(self.text), "".join(self.reasoning)
+        return Sequence(tuple(self.token_ids), text, reasoning, self.finish_reason, tuple(self.top_logprobs))
+
+
+@dataclass
+class _Parsed:
+    first_token_ns: int | None = None
+    event_ns: list[int] = field(default_factory=list)
+    event_tokens: list[int] = field(default_factory=list)
+    sequences: dict[int, _Growing] = field(default_factory=dict)
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
-    top_logprobs: list[dict[str, float | None]] = field(default_factory=list)
+    prompt_logprobs: tuple[float | None, ...] | None = None
     error: str | None = None
     done: bool = False
 
+    @property
+    def has_ids(self) -> bool:
+        return any(s.token_ids for s in self.sequences.values())
 
-def complete(session: requests.Session, base_url: str, ask: Ask, *, deadline_s: float) -> Answer:
-    """Send one request and read its stream to the end.
+
+def complete(
+    session: requests.Session, base_url: str, ask: Asked, *, deadline_s: float, path: str = COMPLETIONS
+) -> Answer:
+    """Send one request, read its stream to the end, and understand it.
 
     Nothing is raised: whatever went wrong is the answer's `error`, beside all that had come by then.
 
@@ -178,68 +189,62 @@ def complete(session: requests.Session, base_url: str, ask: Ask, *, deadline_s: 
         base_url: of the server, without a trailing slash.
         ask: the request.
         deadline_s: the whole request must end within this; a server that trickles for ever does not pass.
+        path: the endpoint.
     """
-    body = _StampedBody(ask.body())
-    chunks: list[tuple[int, bytes]] = []
-    status: int | None = None
-    error: str | None = None
-    watch = _Watch(deadline_s)
-    begin = time.monotonic_ns()
-    try:
-        with session.post(
-            f"{base_url}/v1/completions",
-            data=body,
-            headers={"Content-Type": "application/json"},
-            stream=True,
-            timeout=(min(5.0, deadline_s), deadline_s),
-            allow_redirects=False,
-        ) as response:
-            status = response.status_code
-            watch.over(response)
-            for chunk in response.iter_content(None):
-                chunks.append((time.monotonic_ns(), chunk))  # noqa: PERF401  # a stream that breaks off keeps these
-    except requests.RequestException as e:
-        error = f"{type(e).__name__}: {e}"
-    end = time.monotonic_ns()
-    if watch.off():
-        error = f"not finished within {deadline_s:g} s"
+    return understood(receive(session, f"{base_url}{path}", ask.body(), deadline_s=deadline_s))
 
+
+def understood(received: Received) -> Answer:
+    """What a response says; to be called when no stream runs any more."""
+    begin, sent, end, status = received.begin_ns, received.sent_ns, received.end_ns, received.status
     if status is not None and status != 200:
-        excerpt = b"".join(c for _, c in chunks)[:500].decode("utf-8", "replace")
-        return Answer(begin, body.sent_ns, end, status, error=error or f"HTTP {status}: {excerpt}")
-    parsed = _parse(chunks)
-    error = error or parsed.error or (None if parsed.done else "the stream ended without [DONE]")
+        excerpt = b"".join(c for _, c in received.chunks)[:500].decode("utf-8", "replace")
+        return Answer(begin, sent, end, status, error=received.error or f"HTTP {status}: {excerpt}")
+    is_whole = received.chunks and received.chunks[0][1].lstrip().startswith(b"{")
+    parsed = _parse_whole(received) if is_whole else _parse(received.chunks)
+    error = received.error or parsed.error or (None if parsed.done else "the stream ended without [DONE]")
     return Answer(
         begin,
-        body.sent_ns,
+        sent,
         end,
         status,
+        first_token_ns=parsed.first_token_ns,
         event_ns=tuple(parsed.event_ns),
         event_tokens=tuple(parsed.event_tokens),
-        token_ids=tuple(parsed.token_ids),
-        text="".join(parsed.text),
-        finish_reason=parsed.finish_reason,
+        sequences=tuple(s.grown() for _, s in sorted(parsed.sequences.items())),
         prompt_tokens=parsed.prompt_tokens,
         completion_tokens=parsed.completion_tokens,
-        top_logprobs=tuple(parsed.top_logprobs),
+        prompt_logprobs=parsed.prompt_logprobs,
         error=error,
     )
 
 
-def _parse(chunks: list[tuple[int, bytes]]) -> _Parsed:
+def _parse(chunks: Iterable[tuple[int, bytes]]) -> _Parsed:
     parsed = _Parsed()
     for time_ns, data in split_events(chunks):
         if data == DONE:
             parsed.done = True
             continue
-        try:
-            _take_event(parsed, time_ns, _Event.model_validate_json(data))
-        except ValidationError as e:
-            fault = e.errors(include_url=False)[0]
-            where = ".".join(map(str, fault["loc"]))
-            excerpt = data[:200].decode("utf-8", "replace")
-            parsed.error = parsed.error or f"not a completion event ({where}: {fault['msg']}): {excerpt}"
+        _take_data(parsed, time_ns, data)
     return parsed
+
+
+def _parse_whole(received: Received) -> _Parsed:
+    """A response in one piece: all its tokens came with its last byte."""
+    parsed = _Parsed(done=True)
+    if received.error is None:  # half a body is no JSON, and the error says already what broke
+        _take_data(parsed, received.chunks[-1][0], b"".join(data for _, data in received.chunks))
+    return parsed
+
+
+def _take_data(parsed: _Parsed, time_ns: int, data: bytes) -> None:
+    try:
+        _take_event(parsed, time_ns, _Event.model_validate_json(data))
+    except ValidationError as e:
+        fault = e.errors(include_url=False)[0]
+        where = ".".join(map(str, fault["loc"]))
+        excerpt = data[:200].decode("utf-8", "replace")
+        parsed.error = parsed.error or f"not a completion event ({where}: {fault['msg']}): {excerpt}"
 
 
 def _take_event(parsed: _Parsed, time_ns: int, event: _Event) -> None:
@@ -247,19 +252,21 @@ def _take_event(parsed: _Parsed, time_ns: int, event: _Event) -> None:
         parsed.error = f"error event: {json.dumps(event.error)[:500]}"
         return
     tokens = 0
+    bears_token = False
     for choice in event.choices:
         tokens += len(choice.token_ids or ())
-        parsed.token_ids += choice.token_ids or ()
-        parsed.text.append(choice.text or "")
-        parsed.finish_reason = choice.finish_reason or parsed.finish_reason
-        if choice.logprobs is not None:
-            parsed.top_logprobs += map(_finite, choice.logprobs.top_logprobs or ())
+        parsed.sequences.setdefault(choice.index, _Growing()).take(choice)
+        if choice.prompt_logprobs is not None:
+            parsed.prompt_logprobs = tuple(map(_of_prompt_token, choice.prompt_logprobs[1:]))
+        bears_token = bears_token or bool(choice.words or choice.delta.thought or choice.delta.tool_calls)
     if event.usage is not None:
         # Cumulative: the last one counts. Servers without return_token_ids still tell tokens per event.
         before = parsed.completion_tokens or 0
         parsed.prompt_tokens = event.usage.prompt_tokens
         parsed.completion_tokens = event.usage.completion_tokens
-        tokens = tokens if parsed.token_ids else parsed.completion_tokens - before
+        tokens = tokens if parsed.has_ids else parsed.completion_tokens - before
+    if parsed.first_token_ns is None and (bears_token or tokens > 0):
+        parsed.first_token_ns = time_ns
     if tokens > 0:
         parsed.event_ns.append(time_ns)
         parsed.event_tokens.append(tokens)
@@ -268,3 +275,9 @@ def _take_event(parsed: _Parsed, time_ns: int, event: _Event) -> None:
 def _finite(logprobs: dict[str, float | None]) -> dict[str, float | None]:
     """A NaN, which JSON has not, as the None that vLLM itself writes in a stream."""
     return {token: value if value is not None and math.isfinite(value) else None for token, value in logprobs.items()}
+
+
+def _of_prompt_token(logprobs: dict[str, _Logprob] | None) -> float | None:
+    """Logprob of the token itself, which vLLM writes first, before the best ones."""
+    value = next(iter(logprobs.values())).logprob if logprobs else None
+    return value if value is not None and math.isfinite(value) else None

@@ -2,7 +2,8 @@
 
 Tables merge and values replace, as everywhere. Of the lists, a component is found again by its name
 and a head by its pull request; what the child adds stands behind what the parent has. A claim about
-the same thing replaces the parent's, and kernels that are no longer late add up.
+the same thing replaces the parent's, and kernels that are no longer late add up. A source check is found
+again by its name.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def merged(line: list[Member]) -> Layers:
         tree = {k: v for k, v in member.tree.items() if member is last or k not in OWN}
         if isinstance(components := tree.get("components"), list):
             tree["components"] = [_moved(c, member.folder, last.folder) for c in components]
-        for key, combine in (("components", _components), ("claims", _claims)):
+        for key, combine in (("components", _components), ("claims", _claims), ("checks", _checks)):
             if key in tree and key in layers.values:
                 both = combine(layers.values[key], tree.pop(key))
                 layers.add({key: both}, f"{layers.origin(key)} and {member.origin}")
@@ -94,6 +95,10 @@ def _claim(parent: dict[str, Any], child: dict[str, Any]) -> dict[str, Any]:
     if isinstance(before, list) and isinstance(more, list):
         return {**child, "kernels": [*before, *(kernel for kernel in more if kernel not in before)]}
     return child
+
+
+def _checks(parent: Any, child: Any) -> Any:
+    return _joined(parent, child, lambda c: c.get("name"), lambda p, c: {**p, **c})
 
 
 def _joined(parent: Any, child: Any, identify: Identify, merge: Merge) -> Any:

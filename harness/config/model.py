@@ -10,11 +10,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, model_validator
 
+from harness.config.checks import NEEDS_DOCKER, Check, each_once, union
 from harness.config.claims import Claim, subject
 from harness.config.components import Base, Build, Component
 from harness.config.flags import FlagValue, check_flag_name
 from harness.config.image import Image
+from harness.config.kinds import KINDS, RequestKind
 from harness.config.strict import Strict
+from harness.errors import ConfigError
 from harness.words import Cache, Warmup
 
 SCHEMA_VERSION = 1
@@ -123,7 +126,14 @@ class Context(Strict):
 
     prompt_tokens: Positive
     prefill_passes: int = Field(3, ge=0)
-    decode_passes: int = Field(3, ge=0)
+    decode_passes: int = Field(3, ge=0, description="per number of streams")
+    streams: tuple[Positive, ...] = Field((1,), min_length=1, description="decode streams side by side, e.g. [1, 4, 8]")
+
+    @model_validator(mode="after")
+    def _streams_are_ordered(self) -> Context:
+        if list(self.streams) != sorted(set(self.streams)):
+            raise ValueError(f"streams must rise and name nothing twice: {list(self.streams)}")
+        return self
 
 
 class Rung(Strict):
@@ -137,27 +147,53 @@ class Rung(Strict):
     seed: int | None = None
 
 
+LADDER = (
+    *(Rung(prompt_tokens=tokens) for tokens in (64, 2048, 8192, 32_768)),
+    Rung(prompt_tokens=64, temperature=1.0, seed=7),
+    Rung(prompt_tokens=64, temperature=1.0, top_p=0.9, seed=7),
+    Rung(prompt_tokens=64, concurrent=4),
+)
+"""Every length, and the sampling kernels that a seed, top-p and several sequences take for themselves."""
+
+
 class Course(Strict):
     """What every launch does once it is ready."""
 
     contexts: tuple[Context, ...] = Field((Context(prompt_tokens=2048), Context(prompt_tokens=32_768)), min_length=1)
-    ladder: tuple[Rung, ...] = (Rung(prompt_tokens=64), Rung(prompt_tokens=2048), Rung(prompt_tokens=32_768))
+    ladder: tuple[Rung, ...] = LADDER
+    kinds: tuple[RequestKind, ...] = Field(KINDS, description="kinds of request, each asked once at the end")
+    prompts: Literal["ids", "text"] = Field("ids", description="what decode, identity and needles are asked with")
+    needle_output_tokens: Positive = 24
     first_prompt_output_tokens: Positive = 8
     decode_output_tokens: Annotated[int, Field(ge=2)] = 256
+    requests_per_stream: int = Field(3, ge=3, description="of each of several decode streams, one after the other")
     identity_prompts: Positive = 16
     identity_prompt_tokens: Annotated[int, Field(ge=2)] = 64
     identity_output_tokens: Positive = 200
     identity_logprobs: int = Field(2, ge=0, le=20)
     prompt_ids_below: Positive | None = Field(None, description="prompt ids are 0 <= id < this; a forged model knows")
 
+    @model_validator(mode="after")
+    def _kinds_are_told_apart(self) -> Course:
+        names = [kind.name for kind in self.kinds]
+        if len(set(names)) != len(names):
+            raise ValueError(f"kinds names something twice: {', '.join(names)}")
+        return self
+
+    @property
+    def longest_context(self) -> int:
+        """Prompt tokens of the longest context."""
+        return max(c.prompt_tokens for c in self.contexts)
+
     @property
     def longest_tokens(self) -> int:
         """Longest prompt and output together, in tokens."""
-        longest = max(c.prompt_tokens for c in self.contexts)
+        longest = self.longest_context
         return max(
-            longest + max(self.decode_output_tokens, self.first_prompt_output_tokens),
+            longest + max(self.decode_output_tokens, self.first_prompt_output_tokens, self.needle_output_tokens),
             self.identity_prompt_tokens + self.identity_output_tokens,
             *(r.prompt_tokens + r.output_tokens for r in self.ladder),
+            *(k.prompt_length(longest) + k.output_tokens for k in self.kinds),
         )
 
 
@@ -170,6 +206,7 @@ class PlanConfig(Strict):
     pairs: Positive = Field(1, description="pairs of launches per warm cell; 1 or even")
     escalate_by: Literal[0, 2] = Field(0, description="pairs more, once, where a mode is inconclusive")
     burn_in: int = Field(0, ge=0, description="recorded launches per lane before the first measured pair")
+    trace: bool = Field(False, description="per arm and mode, a launch of its own with the tracer inside the server")
     seed: int = Field(0, ge=0)
 
     @property
@@ -196,6 +233,21 @@ class Timeouts(Strict):
     first_request_s: PositiveFloat = 300.0
     request_s: PositiveFloat = 600.0
     stop_s: PositiveFloat = 30.0
+    gpu_release_s: PositiveFloat = 60.0
+    """For GPU memory to be back after a server's end, and for other processes to be gone before the next."""
+
+
+class Observe(Strict):
+    """How closely a launch is watched."""
+
+    gpu_memory_hz: float = Field(20.0, ge=20, le=100, description="readings of GPU memory per second")
+
+
+class Client(Strict):
+    """The self-test of the harness's own client, before anything is measured."""
+
+    selftest_streams: Positive = Field(64, description="streams side by side, 50 tokens/s each")
+    selftest_s: float = Field(2.0, ge=0, description="seconds of the paced part, 0 = no self-test")
 
 
 class Gates(Strict):
@@ -235,8 +287,11 @@ class Profile(Strict):
     plan: PlanConfig = PlanConfig()
     course: Course = Course()
     timeouts: Timeouts = Timeouts()
+    observe: Observe = Observe()
+    client: Client = Client()
     gates: Gates = Gates()
     estimate: Estimate = Estimate()
+    checks: tuple[Check, ...] = Field((), description="source checks, besides those of the stacks")
     control: str = Field("", description="stack of the control, '' = the profile as it is")
     candidate: str = Field("", description="stack of the candidate, '' = the profile as it is")
 
@@ -250,11 +305,24 @@ class Profile(Strict):
                 raise ValueError(f"plan.modes names `{planned}`, which [modes] does not define ({known})")
         if self.launcher == "docker" and self.image is None:
             raise ValueError('launcher = "docker" needs [image] with reference = "name@sha256:..."')
+        if self.checks and self.launcher != "docker":
+            raise ValueError(NEEDS_DOCKER)
+        each_once(self.checks)
+        if self.course.prompts == "text" and self.model.forge is not None:
+            raise ValueError('course.prompts = "text" needs a tokenizer that knows words, and a forged model has none')
         self.serve.refuse_speculation("serve.flags")
         self.warmup_off.refuse_speculation("warmup_off.flags")
         for mode_name, mode in self.modes.items():
             for flag in mode.flags.keys() & self.serve.flags.keys():
                 raise ValueError(f"flag `{flag}` stands in [serve.flags] and in [modes.{mode_name}.flags]; keep one")
+        self._refuse_what_cannot_be_served()
+        return self
+
+    def _refuse_what_cannot_be_served(self) -> None:
+        """Streams and lengths beyond the engine's own limits."""
+        most, slots = max(max(c.streams) for c in self.course.contexts), self.serve.flags.get("max-num-seqs")
+        if isinstance(slots, int) and most > slots:
+            raise ValueError(f"course.contexts asks for {most} streams; serve.flags.max-num-seqs = {slots} runs fewer")
         limit = self.serve.flags.get("max-model-len")
         # At the very limit vLLM drops the draft of the last step, and counts follow no arithmetic.
         needed = self.course.longest_tokens + max(mode.draft_tokens for mode in self.modes.values())
@@ -263,7 +331,6 @@ class Profile(Strict):
                 f"serve.flags.max-model-len = {limit} is below the longest request of the course and its draft "
                 f"({needed} tokens); some versions would clip it silently"
             )
-        return self
 
 
 class Stack(Strict):
@@ -280,6 +347,7 @@ class Stack(Strict):
     build: Build = Build()
     components: tuple[Component, ...] = ()
     claims: tuple[Claim, ...] = ()
+    checks: tuple[Check, ...] = Field((), description="source checks; both arms run those of both stacks")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Stack:
@@ -291,8 +359,22 @@ class Stack(Strict):
             raise ValueError(f"components names something twice: {', '.join(names)}")
         if self.components and self.base is None:
             raise ValueError('[[components]] need the image that they go onto: [base] reference = "name@sha256:..."')
+        each_once(self.checks)
         subjects = [subject(claim) for claim in self.claims]
         for about in subjects:
             if subjects.count(about) > 1:
                 raise ValueError(f"claims says twice: {' '.join(str(part) for part in about if part is not None)}")
         return self
+
+
+def planned_checks(profile: Profile, control: Stack, candidate: Stack) -> tuple[Check, ...]:
+    """Source checks of a session: those of the profile and of both stacks.
+
+    Raises:
+        ConfigError: one name stands for two checks, or there is no image to run them in.
+    """
+    stacks = ((f"stack {stack.name}", stack.checks) for stack in (control, candidate))
+    found = union(((f"profile {profile.name}", profile.checks), *stacks))
+    if found and profile.launcher != "docker":
+        raise ConfigError(f"check `{found[0].name}`: {NEEDS_DOCKER}")
+    return found

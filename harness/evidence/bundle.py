@@ -12,7 +12,8 @@ from pydantic import BaseModel, ValidationError
 
 from harness.config.model import FROZEN
 from harness.errors import BundleError
-from harness.records import SCHEMA_VERSION, LaunchRecord, Lock, Plan, Run, Verdict
+from harness.records import SCHEMA_VERSION, FrozenPrompts, LaunchRecord, Lock, Plan, Run, Verdict
+from harness.records_client import SelfTest
 from harness.words import Arm
 
 R = TypeVar("R", bound=BaseModel)
@@ -35,9 +36,19 @@ class Bundle:
         return self.root / "plan.json"
 
     @property
+    def prompts_file(self) -> Path:
+        """The text prompts as ids; absent where ids are asked."""
+        return self.root / "prompts.json"
+
+    @property
     def verdict_file(self) -> Path:
         """The judge's answer."""
         return self.root / "verdict.json"
+
+    @property
+    def selftest_file(self) -> Path:
+        """The client's self-test; absent where it was switched off."""
+        return self.root / "selftest.json"
 
     @property
     def report_dir(self) -> Path:
@@ -64,6 +75,11 @@ class Bundle:
         """What the first look at a mode came to; absent where no second one was planned."""
         return self.root / "looks" / f"{mode}.json"
 
+    @property
+    def checks_dir(self) -> Path:
+        """Source checks, CHECK/ARM/; absent where none was planned."""
+        return self.root / "checks"
+
     def launch(self, launch_id: str) -> LaunchDir:
         """The folder of one launch."""
         return LaunchDir(self.root / "launches" / launch_id)
@@ -84,6 +100,14 @@ class Bundle:
         """
         return read_record(self.run_file, Run)
 
+    def selftest(self) -> SelfTest | None:
+        """The client's self-test, None where there is none.
+
+        Raises:
+            BundleError: newer or broken.
+        """
+        return read_record(self.selftest_file, SelfTest) if self.selftest_file.is_file() else None
+
     def verdict(self) -> Verdict:
         """The verdict, if the judge has spoken.
 
@@ -91,6 +115,14 @@ class Bundle:
             BundleError: missing, newer or broken.
         """
         return read_record(self.verdict_file, Verdict)
+
+    def prompts(self) -> FrozenPrompts | None:
+        """The text prompts, or None where none were rendered.
+
+        Raises:
+            BundleError: newer or broken.
+        """
+        return read_record(self.prompts_file, FrozenPrompts) if self.prompts_file.is_file() else None
 
     def lock(self, arm: Arm) -> Lock:
         """What the arm resolved to.
@@ -168,9 +200,24 @@ class LaunchDir:
         return self.root / "caches.json"
 
     @property
+    def trace_dir(self) -> Path:
+        """What the tracer wrote inside the server; absent for a launch that was not traced."""
+        return self.root / "trace"
+
+    @property
     def host_samples_file(self) -> Path:
         """Memory of the server's processes over time."""
         return self.root / "host.parquet"
+
+    @property
+    def gpu_samples_file(self) -> Path:
+        """Readings of the lane's GPUs over time; absent for a launch on the CPU."""
+        return self.root / "gpu.parquet"
+
+    @property
+    def gpu_events_file(self) -> Path:
+        """What happened on those GPUs: processes, Xids, what could not be read."""
+        return self.root / "gpu.jsonl"
 
     @property
     def metrics_dir(self) -> Path:

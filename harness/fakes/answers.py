@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from harness.fakes.asks import Ask
-from harness.fakes.model import Model, words
+from harness.fakes.model import Model, Step, words
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,15 @@ class Head:
 
 
 @dataclass
+class _Written:
+    """How far the text of one sequence has come."""
+
+    tokens: int = 0
+    characters: int = 0
+    previous: int = -1
+
+
+@dataclass
 class Reply:
     """Writes the bodies of one response, in order; it knows how far the text has come."""
 
@@ -36,16 +45,22 @@ class Reply:
     """Added to every completion count."""
     broken_logprobs: Literal["nan", "null"] | None = None
     """What stands for every logprob; None: the true ones do."""
-    _tokens: int = field(default=0, init=False)
-    _characters: int = field(default=0, init=False)
-    _previous: int = field(default=-1, init=False)
+    says: str | None = None
+    """Text of the whole output, where it is not that of its tokens."""
+    _sequences: dict[int, _Written] = field(default_factory=dict, init=False)
 
-    def chunk(self, tokens: Sequence[int], finish_reason: str | None) -> dict[str, Any]:
+    @property
+    def untouched(self) -> bool:
+        """Nothing has been written yet."""
+        return not self._all_tokens
+
+    def chunk(self, step: Step, finish_reason: str | None) -> dict[str, Any]:
         """One event of a stream."""
-        opening = self._tokens == 0
-        text, logprobs = self._advance(tokens)
+        tokens, written = step.tokens, self._sequence(step.sequence)
+        opening = written.tokens == 0
+        text, logprobs = self._advance(written, tokens)
         choice = {
-            "index": 0,
+            "index": step.sequence,
             "text": text,
             "logprobs": logprobs,
             "finish_reason": finish_reason,
@@ -57,7 +72,7 @@ class Reply:
         if finish_reason is not None and not self.ask.usage:
             body["system_fingerprint"] = self.head.fingerprint
         if self.ask.continuous_usage:
-            body["usage"] = self._usage()
+            body["usage"] = self._usage(written.tokens)
         return body
 
     def usage_chunk(self) -> dict[str, Any]:
@@ -65,50 +80,79 @@ class Reply:
         return {
             **self.head.fields(),
             "choices": [],
-            "usage": self._usage(),
+            "usage": self._usage(self._all_tokens),
             "system_fingerprint": self.head.fingerprint,
         }
 
-    def whole(self, tokens: Sequence[int], finish_reason: str) -> dict[str, Any]:
-        """The body of a response that is not streamed."""
-        text, logprobs = self._advance(tokens)
-        choice = {
-            "index": 0,
-            "text": text,
-            "logprobs": logprobs,
-            "finish_reason": finish_reason,
-            "stop_reason": None,
-            "token_ids": tokens if self.ask.token_ids else None,
-            "prompt_logprobs": None,
-            "prompt_token_ids": self.ask.prompt_ids if self.ask.token_ids else None,
-            "routed_experts": None,
-        }
+    def whole(self, outputs: Sequence[Sequence[int]], finish_reason: str) -> dict[str, Any]:
+        """The body of a response that is not streamed; one output per sequence."""
+        choices = [self._choice(number, tokens, finish_reason) for number, tokens in enumerate(outputs)]
         return {
             **self.head.fields(),
-            "choices": [choice],
+            "choices": choices,
             "service_tier": None,
             "system_fingerprint": self.head.fingerprint,
-            "usage": {**self._usage(), "prompt_tokens_details": None, "completion_tokens_details": None},
+            "usage": {
+                **self._usage(self._all_tokens),
+                "prompt_tokens_details": None,
+                "completion_tokens_details": None,
+            },
             "kv_transfer_params": None,
             "ec_transfer_params": None,
             "metrics": None,
         }
 
-    def _usage(self) -> dict[str, int]:
-        prompt, completion = len(self.ask.prompt_ids), self._tokens + self.miscount
+    def _choice(self, number: int, tokens: Sequence[int], finish_reason: str) -> dict[str, Any]:
+        text, logprobs = self._advance(self._sequence(number), tokens)
+        return {
+            "index": number,
+            "text": text,
+            "logprobs": logprobs,
+            "finish_reason": finish_reason,
+            "stop_reason": None,
+            "token_ids": tokens if self.ask.token_ids else None,
+            "prompt_logprobs": self._prompt_logprobs(),
+            "prompt_token_ids": self.ask.prompt_ids if self.ask.token_ids else None,
+            "routed_experts": None,
+        }
+
+    def _prompt_logprobs(self) -> list[dict[str, Any] | None] | None:
+        if self.ask.prompt_logprobs is None:
+            return None
+        rows = self.model.prompt_logprobs(self.ask.prompt_ids, self.ask.prompt_logprobs)
+        return [None if row is None else self._prompt_token(row) for row in rows]
+
+    def _prompt_token(self, row: dict[int, tuple[float, int]]) -> dict[str, Any]:
+        return {
+            str(token): {"logprob": self._logprob(value), "rank": rank, "decoded_token": f"w{token}"}
+            for token, (value, rank) in row.items()
+        }
+
+    def _sequence(self, number: int) -> _Written:
+        return self._sequences.setdefault(number, _Written())
+
+    @property
+    def _all_tokens(self) -> int:
+        return sum(written.tokens for written in self._sequences.values())
+
+    def _usage(self, tokens: int) -> dict[str, int]:
+        prompt, completion = len(self.ask.prompt_ids), tokens + self.miscount
         return {"prompt_tokens": prompt, "total_tokens": prompt + completion, "completion_tokens": completion}
 
-    def _advance(self, tokens: Sequence[int]) -> tuple[str, dict[str, Any] | None]:
-        pieces = words(tokens, first=self._tokens == 0)
-        logprobs = None if self.ask.logprobs is None else self._logprobs(tokens, pieces, self.ask.logprobs)
-        self._tokens += len(tokens)
-        self._characters += sum(map(len, pieces))
-        self._previous = tokens[-1] if tokens else self._previous
+    def _advance(self, written: _Written, tokens: Sequence[int]) -> tuple[str, dict[str, Any] | None]:
+        opening = written.tokens == 0
+        pieces = words(tokens, first=opening)
+        logprobs = None if self.ask.logprobs is None else self._logprobs(written, tokens, pieces, self.ask.logprobs)
+        written.tokens += len(tokens)
+        written.characters += sum(map(len, pieces))
+        written.previous = tokens[-1] if tokens else written.previous
+        if self.says is not None:
+            return self.says if opening else "", logprobs
         return "".join(pieces), logprobs
 
-    def _logprobs(self, tokens: Sequence[int], pieces: Sequence[str], count: int) -> dict[str, Any]:
-        previous = self._previous if self._tokens else self.ask.prompt_ids[-1]
-        offset = self._characters
+    def _logprobs(self, written: _Written, tokens: Sequence[int], pieces: Sequence[str], count: int) -> dict[str, Any]:
+        previous = written.previous if written.tokens else self.ask.prompt_ids[-1]
+        offset = written.characters
         offsets, best, top = [], [], []
         for token, piece in zip(tokens, pieces, strict=True):
             ranked = self.model.top_logprobs(previous, token, count)

@@ -35,6 +35,8 @@ class Ask:
     prompt_ids: tuple[int, ...]
     max_tokens: int
     logprobs: int | None
+    prompt_logprobs: int | None
+    n: int
     token_ids: bool
     stream: bool
     usage: bool
@@ -87,19 +89,23 @@ def read_ask(body: Mapping[str, Any], *, served_name: str, vocab: int, max_model
         )
     if max_tokens < 1 or len(prompt) == max_model_len:
         raise _limit("max_tokens must be at least 1, got 0.", "max_tokens", 0)
-    logprobs = None if body.get("logprobs") is None else _whole(body, "logprobs", 0)
-    if logprobs is not None and logprobs > MAX_LOGPROBS:
-        raise _limit(
-            f"Requested sample logprobs of {logprobs}, which is greater than max allowed: {MAX_LOGPROBS}",
-            "logprobs",
-            logprobs,
-        )
+    logprobs, prompt_logprobs = (_logprobs(body, name) for name in ("logprobs", "prompt_logprobs"))
+    if prompt_logprobs is not None and body.get("stream"):
+        message = "`prompt_logprobs` are not available when `stream=True`. (parameter=prompt_logprobs)"
+        raise ApiError(400, message, param="prompt_logprobs")
+    n = _whole(body, "n", 1)
+    if n < 1:
+        raise ApiError(400, f"n must be at least 1, got {n}.")
+    if n > 1 and body.get("temperature") == 0:
+        raise ApiError(400, f"n must be 1 when using greedy sampling, got {n}.")
     options = body.get("stream_options") or {}
     usage = bool(options.get("include_usage"))
     return Ask(
         prompt_ids=prompt,
         max_tokens=max_tokens,
         logprobs=logprobs,
+        prompt_logprobs=prompt_logprobs,
+        n=n,
         token_ids=bool(body.get("return_token_ids")),
         stream=bool(body.get("stream")),
         usage=usage,
@@ -161,6 +167,17 @@ def read_prompt(prompt: object, vocab: int) -> tuple[int, ...]:
     if strange is not None:
         raise ApiError(400, f"Token id {strange} is out of vocabulary")
     return tuple(prompt)
+
+
+def _logprobs(body: Mapping[str, Any], name: str) -> int | None:
+    if body.get(name) is None:
+        return None
+    count = _whole(body, name, 0)
+    if count > MAX_LOGPROBS:
+        kind = "prompt" if name == "prompt_logprobs" else "sample"
+        told = f"Requested {kind} logprobs of {count}, which is greater than max allowed: {MAX_LOGPROBS}"
+        raise _limit(told, name, count)
+    return count
 
 
 def _whole(body: Mapping[str, Any], name: str, default: int) -> int:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import bisect
 import os
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 
 from harness.fakes.settings import BLOCK_SIZE, Settings
 
+SECONDS_BUCKETS = (0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680)
 FINISHED_REASONS = ("stop", "length", "abort", "error", "repetition")
 
 
@@ -38,6 +41,32 @@ COUNTERS: tuple[Family, ...] = (
 )
 
 
+HISTOGRAMS: tuple[Family, ...] = (
+    Family("request_queue_time_seconds", "Histogram of time spent in WAITING phase for request."),
+    Family("request_inference_time_seconds", "Histogram of time spent in RUNNING phase for request."),
+)
+
+
+@dataclass
+class Histogram:
+    """Observations in seconds, by bucket."""
+
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(SECONDS_BUCKETS) + 1))
+    total: float = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count one."""
+        self.buckets[bisect.bisect_left(SECONDS_BUCKETS, seconds)] += 1
+        self.total += seconds
+
+    def samples(self, name: str, base: dict[str, str]) -> Iterator[tuple[str, dict[str, str], float]]:
+        """Lines of the exposition: cumulative buckets, count, sum."""
+        for edge, count in zip((*map(str, map(float, SECONDS_BUCKETS)), "+Inf"), accumulate(self.buckets), strict=True):
+            yield f"{name}_bucket", {**base, "le": edge}, count
+        yield f"{name}_count", base, sum(self.buckets)
+        yield f"{name}_sum", base, self.total
+
+
 @dataclass(frozen=True)
 class Increment:
     """What one engine step adds."""
@@ -47,6 +76,7 @@ class Increment:
     generated: int = 0
     drafted: int = 0
     accepted: int = 0
+    preempted: int = 0
 
 
 @dataclass
@@ -58,6 +88,8 @@ class Counters:
     _counts: dict[str, int] = field(default_factory=dict, init=False)
     _finished: dict[str, int] = field(default_factory=dict, init=False)
     _running: int = field(default=0, init=False)
+    _waiting: int = field(default=0, init=False)
+    _seconds: dict[str, Histogram] = field(default_factory=dict, init=False)
     _started: float = field(default_factory=time.time, init=False)
 
     def add(self, step: Increment) -> None:
@@ -72,22 +104,31 @@ class Counters:
             "spec_decode_num_draft_tokens": step.drafted,
             "spec_decode_num_accepted_tokens": step.accepted,
             "spec_decode_num_accepted_tokens_per_pos": step.accepted,
+            "num_preemptions": step.preempted,
         }
         with self._lock:
             for name, amount in amounts.items():
                 if amount:
                     self._counts[name] = self._counts.get(name, 0) + amount
 
-    def begin(self) -> None:
-        """A request starts running."""
+    def wait(self) -> None:
+        """A request comes into the queue."""
         with self._lock:
+            self._waiting += 1
+
+    def begin(self) -> None:
+        """A request leaves the queue and starts running."""
+        with self._lock:
+            self._waiting -= 1
             self._running += 1
 
-    def end(self, reason: str) -> None:
-        """A running request ends."""
+    def end(self, reason: str, *, queue_s: float = 0.0, service_s: float = 0.0) -> None:
+        """A running request ends; vLLM observes its phases only now."""
         with self._lock:
             self._running -= 1
             self._finished[reason] = self._finished.get(reason, 0) + 1
+            for family, seconds in zip(HISTOGRAMS, (queue_s, service_s), strict=True):
+                self._seconds.setdefault(family.name, Histogram()).observe(seconds)
 
     def finish_foreign(self) -> None:
         """A request that nobody here sent has ended."""
@@ -99,6 +140,7 @@ class Counters:
         with self._lock:
             self._counts.clear()
             self._finished.clear()
+            self._seconds.clear()
             self._started = time.time()
 
     def exposition(self) -> str:
@@ -119,8 +161,14 @@ class Counters:
         running = "Number of requests in model execution batches."
         yield from _family("vllm:num_requests_running", running, "gauge", [(base, self._running)])
         yield from _family(
-            "vllm:num_requests_waiting", "Number of requests waiting to be processed.", "gauge", [(base, 0)]
+            "vllm:num_requests_waiting", "Number of requests waiting to be processed.", "gauge", [(base, self._waiting)]
         )
+        for family in HISTOGRAMS:
+            name = f"vllm:{family.name}"
+            yield f"# HELP {name} {family.text}"
+            yield f"# TYPE {name} histogram"
+            for sample, labels, value in self._seconds.get(family.name, Histogram()).samples(name, base):
+                yield _sample(sample, labels, value)
         usage = "KV-cache usage. 1 means 100 percent usage."
         yield from _family("vllm:kv_cache_usage_perc", usage, "gauge", [(base, 0)])
         info = [(_cache_config(self.settings), 1.0)]
@@ -146,8 +194,12 @@ def _family(name: str, text: str, kind: str, rows: list[tuple[dict[str, str], fl
     yield f"# HELP {name} {text}"
     yield f"# TYPE {name} {kind}"
     for labels, value in rows:
-        inner = ",".join(f'{key}="{_escape(labels[key])}"' for key in sorted(labels))
-        yield f"{name}{{{inner}}} {_go(value)}" if inner else f"{name} {_go(value)}"
+        yield _sample(name, labels, value)
+
+
+def _sample(name: str, labels: dict[str, str], value: float) -> str:
+    inner = ",".join(f'{key}="{_escape(labels[key])}"' for key in sorted(labels))
+    return f"{name}{{{inner}}} {_go(value)}" if inner else f"{name} {_go(value)}"
 
 
 def _escape(text: str) -> str:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import secrets
 import threading
 import time
-from collections.abc import Generator
-from dataclasses import dataclass, field
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from harness.fakes import tracing
 from harness.fakes.answers import Head, Reply
 from harness.fakes.asks import ApiError, Ask, check_total
 from harness.fakes.counters import Counters, Increment
+from harness.fakes.gpu_memory import GpuMemory
 from harness.fakes.log_lines import ENGINE_DEAD, engine_death, late_jit, log
 from harness.fakes.model import Model, Step
 from harness.fakes.settings import VERSION, Settings
 
 LATE_JIT_S = 0.25
+SLOWER_S = 0.02
 LATE_JIT_TOKENS = 1000
+HELD_S = 2.0
 UNSTABLE_AT = 3
 FORMS: tuple[Literal["nan", "null"], ...] = ("nan", "null")
 FOREIGN = Increment(prompt=17, generated=5)
@@ -36,6 +41,10 @@ class Job:
     broken_off: str = "abort"
     """The finished_reason that is counted when the steps are not run to the end."""
 
+    def is_last(self, index: int) -> bool:
+        """True for a step that ends its sequence."""
+        return index >= len(self.steps) - self.ask.n
+
 
 @dataclass
 class Engine:
@@ -44,10 +53,16 @@ class Engine:
     settings: Settings
     model: Model
     counters: Counters
+    gpu: GpuMemory | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _arrived: int = field(default=0, init=False)
     _seen: dict[int, int] = field(default_factory=dict, init=False)
     _jit_done: bool = field(default=False, init=False)
+    _kept: list[mmap.mmap] = field(default_factory=list, init=False)
+    _slots: threading.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._slots = threading.Semaphore(self.settings.slots)
 
     def accept(self, ask: Ask) -> Job:
         """Number a completion and decide what it will deliver.
@@ -75,13 +90,20 @@ class Engine:
         if repeats % 2 == 0 and faults.hit("unstable"):
             slips.append(UNSTABLE_AT)
         output = self.model.output(ask.prompt_ids, length, min(slips, default=None))
+        for fault in faults.all("stuck-at", number):
+            output = (*output[: fault.number], *output[fault.number : fault.number + 1] * (length - fault.number))
         return Job(
             number=number,
             ask=ask,
-            steps=self.model.steps(output[: length - short], self.settings.draft_tokens),
+            steps=self._steps(ask, output[: length - short]),
             finish_reason="stop" if short else "length",
             broken_off="error" if faults.hit("error-event", number) else "abort",
         )
+
+    def _steps(self, ask: Ask, output: Sequence[int]) -> tuple[Step, ...]:
+        """Steps of all sequences, which run side by side; a request that gets nothing has a step as well."""
+        steps = self.model.steps(output, self.settings.draft_tokens) or (Step(()),)
+        return tuple(replace(step, sequence=number) for step in steps for number in range(ask.n))
 
     def reply(self, job: Job) -> Reply:
         """The writer of a job's response."""
@@ -96,6 +118,7 @@ class Engine:
             head,
             job.ask,
             self.model,
+            says=next((fault.value for fault in faults.all("says", job.number)), None),
             miscount=int(faults.hit("wrong-usage", job.number)),
             broken_logprobs=next((form for form in FORMS if faults.hit(f"{form}-logprobs", job.number)), None),
         )
@@ -105,40 +128,81 @@ class Engine:
 
         Closing the iterator early aborts the request.
         """
-        counters, ended = self.counters, False
-        counters.begin()
+        counters, settings, running = self.counters, self.settings, job.ask.n
+        arrived = time.monotonic()
+        for _ in range(running):
+            counters.wait()
+        self._slots.acquire()
+        for _ in range(running):
+            counters.begin()
+        began = time.monotonic()
+
+        def end(reason: str) -> None:
+            counters.end(reason, queue_s=began - arrived, service_s=time.monotonic() - began)
+
         try:
             self._compile_late(job)
-            due = time.monotonic() + len(job.ask.prompt_ids) / (self.settings.prefill_tok_s or float("inf"))
-            for index, step in enumerate(job.steps or (Step(()),)):
+            self._take_memory(job)
+            due = began + settings.ttft_s + len(job.ask.prompt_ids) / (settings.prefill_tok_s or float("inf"))
+            for index, step in enumerate(job.steps):
+                first = index < job.ask.n
                 # Against the clock, not step after step: what one oversleeps, the next makes good.
-                due += self.settings.step_s if index else 0.0
-                time.sleep(max(0.0, due - time.monotonic()))
-                if index == 0:
+                due += 0.0 if first or step.sequence else settings.step_s
+                due += self._dying(job, index)
+                _sleep_until(due)
+                if first:
                     self._count_prefill(job)
                 counters.add(Increment(generated=len(step.tokens), drafted=step.drafted, accepted=step.accepted))
-                if index >= len(job.steps) - 1:
-                    counters.end(job.finish_reason)
-                    ended = True
+                if job.is_last(index):
+                    end(job.finish_reason)
+                    running -= 1
+                if not running:
+                    self._slots.release()
                     self._reset_after(job)
                 yield step
         finally:
-            if not ended:
-                counters.end(job.broken_off)
+            for _ in range(running):
+                end(job.broken_off)
+            if running:
+                self._slots.release()
+
+    def _dying(self, job: Job, index: int) -> float:
+        """Seconds that a slow death adds to this step; half way it is over."""
+        if not self.settings.faults.due("slow-death", job.number):
+            return 0.0
+        if index >= len(job.steps) // 2:
+            log(*engine_death())
+            os._exit(1)
+        return SLOWER_S * index
 
     def _compile_late(self, job: Job) -> None:
-        if len(job.ask.prompt_ids) <= LATE_JIT_TOKENS:
-            return
-        with self._lock:
-            first, self._jit_done = not self._jit_done, True
-        for fault in self.settings.faults.all("late-jit") if first else ():
+        late = [fault for fault in self.settings.faults.all("late-jit", job.number) if fault.at]
+        if len(job.ask.prompt_ids) > LATE_JIT_TOKENS:
+            with self._lock:
+                first, self._jit_done = not self._jit_done, True
+            late += [fault for fault in self.settings.faults.all("late-jit") if first and not fault.at]
+            if first:
+                tracing.first_long_prompt(self.settings.faults)
+                if self.gpu is not None:
+                    self.gpu.first_long_prompt()
+        for fault in late:
             log(late_jit(fault.value))
             time.sleep(LATE_JIT_S)
+
+    def _take_memory(self, job: Job) -> None:
+        for fault in self.settings.faults.all("take-memory", job.number):
+            kept, freed = (_resident(fault.number << 19) for _ in range(2))
+            time.sleep(HELD_S)
+            freed.close()
+            self._kept.append(kept)
 
     def _count_prefill(self, job: Job) -> None:
         faults, prompt = self.settings.faults, len(job.ask.prompt_ids)
         cached = prompt - 1 if faults.hit("prefix-hits", job.number) else 0  # the last token is always computed
-        self.counters.add(Increment(prompt=prompt, cached=cached))
+        preempted = int(faults.hit("preempt", job.number))
+        self.counters.add(Increment(prompt=prompt, cached=cached, preempted=preempted))
+        if faults.hit("miscount", job.number):
+            self.counters.add(Increment(generated=1))
         if faults.hit("foreign-traffic", job.number):
             drafts = FOREIGN.generated - 1 if self.settings.draft_tokens else 0
             self.counters.add(FOREIGN)
@@ -153,3 +217,16 @@ class Engine:
     def _configuration_hash(self) -> str:
         config = {k: v for k, v in self.settings.flags.items() if k not in {"host", "port", "served_model_name"}}
         return hashlib.sha256(repr((self.settings.model, config)).encode()).hexdigest()[:8]
+
+
+def _resident(size: int) -> mmap.mmap:
+    """Memory that is really there: every page was written to."""
+    block = mmap.mmap(-1, size)
+    for offset in range(0, size, mmap.PAGESIZE):
+        block[offset] = 1
+    return block
+
+
+def _sleep_until(due: float) -> None:
+    if (wait_s := due - time.monotonic()) > 0:
+        time.sleep(wait_s)

@@ -37,10 +37,27 @@ KINDS: dict[str, Kind] = {
     "orphan-worker": Kind("starts a child that ignores SIGTERM and outlives the server (10 minutes at most)"),
     "secret-in-log": Kind("prints text in the shape of a Hugging Face token while starting"),
     "late-jit": Kind(
-        "names KERNEL in a JIT monitor line, late by 0.25 s, at the first prompt over 1000 tokens", "KERNEL"
+        "names KERNEL in a JIT monitor line, late by 0.25 s, at the first prompt over 1000 tokens or at the n-th",
+        "KERNEL",
+        at=True,
     ),
+    "trace-sees": Kind("in a trace launch: a kernel library is hooked"),
+    "trace-changed": Kind("in a trace launch: the tracer's hook does not fit the library"),
+    "trace-warm": Kind("in a trace launch: the warm-up compiles KERNEL", "KERNEL"),
+    "trace-late": Kind("in a trace launch: the first prompt over 1000 tokens compiles KERNEL", "KERNEL"),
+    "trace-mismatch": Kind(
+        "in a trace launch: KERNEL/SIZE:1:4 is warmed up for SIZE=1, and the long prompt needs SIZE=4", "KERNEL"
+    ),
+    "take-memory": Kind("takes N MiB while a completion runs, and keeps half of it", "N", at=True),
     "die-at-first-request": Kind("exits with code 1 when the first completion arrives"),
     "die-after": Kind("exits with code 1 when completion N arrives", "N"),
+    "slow-death": Kind(
+        "completion N slows down, each step 20 ms longer than the last, and half way the process exits with code 1", "N"
+    ),
+    "trickle-headers": Kind("sends one header, a byte at a time, for as long as the client stays", at=True),
+    "vary-chunks": Kind("events carry the tokens of one step, of two, of three, of one, ...", at=True),
+    "preempt": Kind("counts a preemption", at=True),
+    "torn-log": Kind("lines of two workers are torn into each other, with colours and bytes that are no UTF-8"),
     "http-500": Kind("answers completion N with 500", "N"),
     "hang": Kind("sends the first chunk, then nothing", at=True),
     "drop-mid-stream": Kind("closes the connection half way, without a final chunk", at=True),
@@ -48,14 +65,29 @@ KINDS: dict[str, Kind] = {
     "wrong-usage": Kind("usage counts one completion token too many", at=True),
     "short-output": Kind("delivers one token less, with finish_reason stop", at=True),
     "diverge-at": Kind("the output differs from index K on", "K", at=True),
+    "says": Kind("the output's text is TEXT, whatever its tokens are", "TEXT", at=True),
+    "other-tokenizer": Kind("the tokenizer gives other ids for words that are not in the vocabulary"),
+    "stuck-at": Kind("the output repeats its token K to the end", "K", at=True),
     "unstable": Kind("every second completion of the same prompt diverges at index 3"),
     "nan-logprobs": Kind("logprobs are NaN, bare, as Python's json writes them", at=True),
     "null-logprobs": Kind("logprobs are null, which is how vLLM's streams write a NaN", at=True),
     "clip-output": Kind("clips an output beyond max-model-len without a word, as 0.32.0 does, instead of 400", at=True),
     "prefix-hits": Kind("counts all but one prompt token as prefix-cache hits", at=True),
+    "miscount": Kind("counters count one generated token too many", at=True),
     "foreign-traffic": Kind("counters advance by one more request", at=True),
     "counter-reset": Kind("counters fall to zero and the start time moves, with the last event of completion N", "N"),
     "metrics-500": Kind("the scrape fails with 500", at=True),
+    # Of the fake NVML's GPUs, and only where QUALIFY_FAKE_NVML names some.
+    "gpu-leaves": Kind("the KV cache leaves N MiB free on each GPU, not 2048", "N"),
+    "gpu-keeps": Kind("the first prompt over 1000 tokens takes N MiB for good", "N"),
+    "gpu-peaks": Kind("that prompt takes N MiB until they were seen, and gives them back", "N"),
+    "gpu-lingers": Kind("its GPU memory stays taken N s longer than it lives", "N"),
+    "gpu-throttled": Kind("its GPUs report a thermal slowdown by their hardware"),
+    "gpu-power-capped": Kind("its GPUs report that they run at their power cap"),
+    "gpu-power-limit": Kind("its GPUs run at a power limit of N W", "N"),
+    "gpu-xid": Kind("that prompt raises Xid N", "N"),
+    "gpu-ecc": Kind("that prompt meets an uncorrectable ECC error"),
+    "gpu-lost": Kind("with that prompt its GPUs fall off the bus"),
 }
 
 

@@ -12,9 +12,10 @@ import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from harness.fakes import log_lines
+from harness.fakes import log_lines, tracing
 from harness.fakes.counters import Counters
 from harness.fakes.engine import Engine
+from harness.fakes.gpu_memory import GpuMemory
 from harness.fakes.log_lines import Line, log, write
 from harness.fakes.model import load_model
 from harness.fakes.server import FakeServer
@@ -31,11 +32,13 @@ def serve(settings: Settings) -> int:
     Raises:
         ConfigError: the model folder is no forged model.
     """
+    log_lines.Speech.era, log_lines.Speech.torn = settings.era, settings.faults.hit("torn-log")
     # Blocked and then waited for, in all threads: a handler could interrupt the holder of a lock.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     awaited = () if settings.faults.hit("ignore-sigterm") else STOP_SIGNALS
 
-    engine = Engine(settings, load_model(Path(settings.model)), Counters(settings))
+    gpu = GpuMemory(os.environ, settings.faults)
+    engine = Engine(settings, load_model(Path(settings.model)), Counters(settings), gpu)
     try:
         server = FakeServer(engine)  # vLLM takes its port first, too
     except OSError:
@@ -43,7 +46,7 @@ def serve(settings: Settings) -> int:
         return 1
     if settings.faults.hit("orphan-worker"):
         _start_orphan()
-    stopped = _start(settings, server.server_activate, awaited)
+    stopped = _start(settings, server.server_activate, awaited, gpu)
     if settings.faults.hit("die-at-start"):
         write(log_lines.start_failure())
         return 1
@@ -54,7 +57,7 @@ def serve(settings: Settings) -> int:
     return 0
 
 
-def _start(settings: Settings, listen: Callable[[], None], awaited: Iterable[int]) -> bool:
+def _start(settings: Settings, listen: Callable[[], None], awaited: Iterable[int], gpu: GpuMemory) -> bool:
     """Write the log of a start, in its pace, and listen at its end; True when a signal cut it short."""
     began = time.monotonic()
     share = settings.start_s / 4
@@ -76,14 +79,18 @@ def _start(settings: Settings, listen: Callable[[], None], awaited: Iterable[int
         return True
     for line in log_lines.weights(settings):
         write(line) if isinstance(line, str) else log(line)
+    gpu.load()
     if stopped_within(share):
         return True
     if settings.faults.hit("die-at-start"):
         return False
+    tracing.hooks(settings.faults)
+    tracing.warm_up(settings.faults)
+    gpu.size_kv()
     log(*log_lines.kv_cache(settings))
     if stopped_within(max(0.0, began + settings.start_s - time.monotonic())):
         return True
-    log(log_lines.engine_ready(time.monotonic() - engine_began))
+    log(log_lines.engine_ready(settings, time.monotonic() - engine_began))
     log(*log_lines.serving(settings))
     write(f"INFO:     Started server process [{os.getpid()}]")
     write("INFO:     Waiting for application startup.")

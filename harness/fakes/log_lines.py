@@ -11,12 +11,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.fakes.settings import VERSION, Settings
+from harness.fakes.eras import NEWEST, Era
+from harness.fakes.settings import Settings
 
 LOGO = (
     "",
     "       █     █     █▄   ▄█",
-    f" ▄▄ ▄█ █     █     █ ▀▄▀ █  version {VERSION}",
+    " ▄▄ ▄█ █     █     █ ▀▄▀ █  version {version}",
     "  █▄█▀ █     █     █     █  model   {model}",
     "   ▀▀  ▀▀▀▀▀ ▀▀▀▀▀ ▀     ▀",
     "",
@@ -36,25 +37,51 @@ class Line:
     message: str
 
 
+class Speech:
+    """How this process speaks: one server, one version, one way."""
+
+    era: Era = NEWEST
+    torn: bool = False
+
+
 def write(text: str) -> None:
-    """Put text into the log as it is, with a line's end."""
-    # Nobody may be reading any more; a server serves on without its log.
-    with contextlib.suppress(OSError):
-        os.write(1, f"{text}\n".encode())
+    """Put text of others than vLLM into the log, with a line's end."""
+    _put(_who("APIServer") + text if Speech.era.prefix == "every line" else text)
 
 
 def log(*lines: Line) -> None:
     """Write lines with vLLM's prefix."""
     for line in lines:
         stamp = time.strftime("%m-%d %H:%M:%S")
-        prefix = f"({line.process} pid={os.getpid()}) {line.level} {stamp} [{line.source}] "
-        write("\n".join(prefix + part for part in line.message.split("\n")))
+        process = Speech.era.engine if line.process == "EngineCore" else line.process
+        who = "" if Speech.era.prefix == "none" else _who(process)
+        prefix = f"{who}{line.level} {stamp} [{line.source}] "
+        text = "\n".join(prefix + part for part in line.message.split("\n"))
+        if Speech.torn:
+            _put(f"{text[:20]}(Worker_TP1 pid=7) INFO {stamp} [worker.py:1] \x1b[1;36mtorn\x1b[0;0m", b"\xff\xfe\n")
+        _put(text)
+
+
+def _who(process: str) -> str:
+    name = f"({process} pid={os.getpid()})"
+    return f"\x1b[1;36m{name}\x1b[0;0m " if Speech.era.coloured else f"{name} "
+
+
+def _put(text: str, end: bytes = b"\n") -> None:
+    # Nobody may be reading any more; a server serves on without its log.
+    with contextlib.suppress(OSError):
+        os.write(1, text.encode() + end)
 
 
 def banner(settings: Settings) -> Iterator[Line]:
     """What the API server says first."""
     arguments = {"model_tag": settings.model, **settings.flags, "model": settings.model}
-    yield Line("APIServer", "INFO", "api_utils.py:347", "\n".join(LOGO).format(model=settings.model))
+    yield Line(
+        "APIServer",
+        "INFO",
+        "api_utils.py:347",
+        "\n".join(LOGO).format(model=settings.model, version=settings.era.version),
+    )
     yield Line("APIServer", "INFO", "api_utils.py:286", f"non-default args: {arguments}")
     yield Line("APIServer", "INFO", "model.py:733", "Resolved architecture: MiMoForCausalLM")
     yield Line("APIServer", "INFO", "model.py:2152", f"Using max model len {settings.max_model_len}")
@@ -84,8 +111,9 @@ def engine_banner(settings: Settings) -> Line:
         "EngineCore",
         "INFO",
         "core.py:133",
-        f"Initializing a V1 LLM engine (v{VERSION}) with config: model={model}, speculative_config={speculative}, "
-        f"tokenizer={model}, skip_tokenizer_init=False, tokenizer_mode=auto, revision=None, tokenizer_revision=None, "
+        f"Initializing a V1 LLM engine (v{settings.era.version}) with config: model={model}, "
+        f"speculative_config={speculative}, tokenizer={model}, skip_tokenizer_init=False, tokenizer_mode=auto, "
+        "revision=None, tokenizer_revision=None, "
         f"trust_remote_code=False, dtype=torch.bfloat16, max_seq_len={settings.max_model_len}, download_dir=None, "
         "load_format=auto, tensor_parallel_size=1, pipeline_parallel_size=1, data_parallel_size=1, "
         "decode_context_parallel_size=1, dcp_comm_backend=ag_rs, disable_custom_all_reduce=True, quantization=None, "
@@ -116,25 +144,18 @@ def kv_cache(settings: Settings) -> Iterator[Line]:
         yield Line("Worker", "INFO", "cpu_model_runner.py:87", "Warming up model for the compilation...")
         yield Line("Worker", "INFO", "cpu_model_runner.py:91", "Warming up done.")
     yield Line("Worker", "INFO", "cpu_worker.py:260", "Explicitly set (1.0/15.09) GiB for KV cache on node 0.")
-    yield Line(
-        "EngineCore",
-        "INFO",
-        "kv_cache_utils.py:2327",
-        f"CPU KV cache size: {settings.kv_tokens:,} tokens, Maximum concurrency for {settings.max_model_len:,} "
-        f"tokens per request: {settings.max_concurrency:.2f}x",
-    )
-    if settings.jit_monitor:
-        yield Line(
-            "Worker",
-            "INFO",
-            "jit_monitor.py:84",
-            "Kernel JIT monitor activated; monitored JIT compilations during inference will use mode=warn.",
-        )
+    # Builds for the CPU say GPU, too, until the word became the device's.
+    size = f"{'CPU' if settings.era.kv == 'by device' else 'GPU'} KV cache size: {settings.kv_tokens:,} tokens"
+    room = f"Maximum concurrency for {settings.max_model_len:,} tokens per request: {settings.max_concurrency:.2f}x"
+    for message in (size, room) if settings.era.kv == "two lines" else (f"{size}, {room}",):
+        yield Line("EngineCore", "INFO", "kv_cache_utils.py:2327", message)
+    if settings.jit_monitor and settings.era.jit_monitor is not None:
+        yield Line("Worker", "INFO", "jit_monitor.py:84", settings.era.jit_monitor)
 
 
-def engine_ready(seconds: float) -> Line:
+def engine_ready(settings: Settings, seconds: float) -> Line:
     """The engine's own account of its start."""
-    message = f"init engine (profile, create kv cache, warmup model) took {seconds:.2f} s"
+    message = f"init engine (profile, create kv cache, warmup model) took {seconds:.2f} {settings.era.seconds}"
     return Line("EngineCore", "INFO", "core.py:402", message)
 
 
@@ -142,7 +163,7 @@ def serving(settings: Settings) -> Iterator[Line]:
     """What the API server says before its first request."""
     yield Line("APIServer", "INFO", "entry.py:136", "Supported tasks: ['generate']")
     address = f"http://{settings.host}:{settings.port}"
-    yield Line("APIServer", "INFO", "entry.py:140", f"Starting vLLM server on {address}")
+    yield Line("APIServer", "INFO", "entry.py:140", settings.era.server.format(address=address))
 
 
 def late_jit(kernel: str) -> Line:
@@ -196,6 +217,9 @@ def start_failure() -> str:
 
 def shutdown() -> Iterator[Line]:
     """The orderly end after SIGTERM, up to uvicorn's part."""
+    if not Speech.era.shutdown:
+        yield Line("APIServer", "INFO", "launcher.py:77", "Shutting down FastAPI HTTP server.")
+        return
     for process, source, message in (
         ("APIServer", "launcher.py:254", "API server: shutdown triggered"),
         ("APIServer", "launcher.py:270", "API server: stopping engine client mode=abort timeout=0s"),

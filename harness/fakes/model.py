@@ -6,7 +6,9 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from zlib import crc32
 
 from harness.errors import ConfigError
 from harness.forge.arithmetic import MIN_PROMPT_TOKENS, Rule
@@ -24,6 +26,8 @@ class Step:
     tokens: tuple[int, ...]
     drafted: int = 0
     accepted: int = 0
+    sequence: int = 0
+    """Which of a request's outputs it belongs to."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,17 @@ class Model:
         logits = [best, second] + [0.0] * len(others)
         return [(t, z - total) for t, z in zip([token, *others], logits, strict=False)][: max(1, count)]
 
+    def prompt_logprobs(self, prompt_ids: Sequence[int], count: int) -> list[dict[int, tuple[float, int]] | None]:
+        """Per prompt token: (logprob, rank) of the token itself and of the `count` best; None for the first."""
+        found: list[dict[int, tuple[float, int]] | None] = [None]
+        for previous, token in pairwise(prompt_ids):
+            best = self.rule.successor[previous]
+            ranked = {t: (value, rank) for rank, (t, value) in enumerate(self.top_logprobs(previous, best, 2), 1)}
+            second = list(ranked.values())[-1][0]
+            own = ranked.get(token, (second, self.vocab))
+            found.append({token: own} | dict(list(ranked.items())[:count]))
+        return found
+
 
 def load_model(directory: Path) -> Model:
     """The model of a folder that `forge` wrote.
@@ -93,11 +108,11 @@ def words(tokens: Sequence[int], *, first: bool) -> list[str]:
     return [f"w{t}" if first and i == 0 else f" w{t}" for i, t in enumerate(tokens)]
 
 
-def read_words(text: str, vocab: int) -> list[int]:
-    """Token ids of a text; an unknown word is token 0, as in the forged tokenizer."""
+def read_words(text: str, vocab: int, salt: str = "") -> list[int]:
+    """Token ids of a text. An unknown word has an id by its hash: the fake has a tokenizer that knows words."""
     ids = []
     for word in text.split():
         digits = word.removeprefix("w")
         known = word.startswith("w") and digits.isascii() and digits.isdigit() and int(digits) < vocab
-        ids.append(int(digits) if known else 0)
+        ids.append(int(digits) if known else crc32(f"{salt}{word}".encode()) % vocab)
     return ids

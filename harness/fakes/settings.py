@@ -9,17 +9,23 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import ConfigError
+from harness.fakes.eras import ERAS, NEWEST, Era, era_of
 from harness.fakes.faults import VARIABLE, Faults, parse_faults
 
-VERSION = "0.32.0"
+VERSION = NEWEST.version
 BLOCK_SIZE = 128
 
 VARIABLES: dict[str, str] = {
     "QUALIFY_FAKE_START_S": "seconds from process start to ready (0.05)",
     "QUALIFY_FAKE_PREFILL_TOK_S": "prompt tokens per second (no wait)",
+    "QUALIFY_FAKE_TTFT_S": "seconds before every first token, on top of the prompt's own (0)",
     "QUALIFY_FAKE_STEP_S": "seconds per decode step (0)",
+    "QUALIFY_FAKE_STAMPS": "1: events tell received_ns of their request and their own sent_ns (CLOCK_MONOTONIC)",
+    "QUALIFY_FAKE_TRUTH": "file that gets a line of JSON per stream: its tokens, events and times as they were",
+    "QUALIFY_FAKE_LOG": f"version whose log is written: {', '.join(era.version for era in ERAS)} ({NEWEST.version})",
     "QUALIFY_FAKE_KV_TOKENS": "KV-cache size in tokens (2097152)",
     "QUALIFY_FAKE_JIT_MONITOR": "1: says at start that the JIT monitor is armed",
+    "QUALIFY_FAKE_NVML": "folder of a fake NVML whose GPUs in CUDA_VISIBLE_DEVICES it uses (none)",
     VARIABLE: "faults, see below",
 }
 """What the environment may set; the default in brackets."""
@@ -41,6 +47,10 @@ class Settings:
     start_s: float = 0.05
     prefill_tok_s: float | None = None
     step_s: float = 0.0
+    ttft_s: float = 0.0
+    stamps: bool = False
+    truth_file: Path | None = None
+    era: Era = NEWEST
     kv_tokens: int = 2_097_152
     jit_monitor: bool = False
     faults: Faults = field(default_factory=Faults)
@@ -54,6 +64,16 @@ class Settings:
     def max_concurrency(self) -> float:
         """Requests of full length that the KV cache holds."""
         return self.kv_blocks / -(-self.max_model_len // BLOCK_SIZE)
+
+    @property
+    def slots(self) -> int:
+        """Requests that run at a time (--max-num-seqs); the others wait in order of arrival."""
+        return int(self.flags.get("max_num_seqs", 256))
+
+    @property
+    def stream_interval(self) -> int:
+        """Steps whose tokens share one event (--stream-interval); the first token never waits."""
+        return int(self.flags.get("stream_interval", 1))
 
     @property
     def eager(self) -> bool:
@@ -86,6 +106,10 @@ def read_settings(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
         start_s=_number(environ, "QUALIFY_FAKE_START_S", 0.05),
         prefill_tok_s=prefill or None,
         step_s=_number(environ, "QUALIFY_FAKE_STEP_S", 0.0),
+        ttft_s=_number(environ, "QUALIFY_FAKE_TTFT_S", 0.0),
+        stamps=environ.get("QUALIFY_FAKE_STAMPS") == "1",
+        truth_file=Path(environ["QUALIFY_FAKE_TRUTH"]) if environ.get("QUALIFY_FAKE_TRUTH") else None,
+        era=era_of(environ.get("QUALIFY_FAKE_LOG") or VERSION),
         kv_tokens=int(_number(environ, "QUALIFY_FAKE_KV_TOKENS", 2_097_152)),
         jit_monitor=environ.get("QUALIFY_FAKE_JIT_MONITOR") == "1",
         faults=faults,

@@ -8,6 +8,7 @@ import socket
 import socketserver
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +19,8 @@ from harness.fakes.asks import ApiError
 
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream; charset=utf-8"
+SEGMENT_BYTES = 32_768
+TRICKLE_S = 0.02
 
 
 class WireServer(ThreadingHTTPServer):
@@ -52,10 +55,14 @@ class WireHandler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     body: bytes = b""
     """Of the request at hand."""
+    received_ns: int = 0
+    """When the last byte of it had been read."""
+    _unsent: bytes = b""
 
     def dispatch(self, routes: Mapping[str, Callable[[], None]]) -> None:
         """Read the request's body and call its route."""
         self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.received_ns = time.monotonic_ns()
         route = routes.get(self.path.partition("?")[0])
         if route is None:
             self.send_json({"detail": "Not Found"}, 404)
@@ -88,14 +95,30 @@ class WireHandler(BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
 
-    def send_event(self, data: bytes) -> None:
-        """Send one event of a stream, in a chunk and a segment of its own."""
+    def send_event(self, data: bytes, *, soon: bool = True) -> None:
+        """Send one event of a stream, in a chunk of its own, and in a segment of its own unless it may wait."""
         event = b"data: " + data + b"\n\n"
-        self.wfile.write(b"%x\r\n%b\r\n" % (len(event), event))
+        self._unsent += b"%x\r\n%b\r\n" % (len(event), event)
+        if soon or len(self._unsent) >= SEGMENT_BYTES:
+            self.flush_events()
+
+    def flush_events(self) -> None:
+        """Send what waits."""
+        data, self._unsent = self._unsent, b""
+        if data:
+            self.wfile.write(data)
 
     def end_stream(self) -> None:
         """Send the chunk that ends a stream."""
+        self.flush_events()
         self.wfile.write(b"0\r\n\r\n")
+
+    def trickle_headers(self) -> None:
+        """Send a header that never ends, while the client stays."""
+        self.close_connection = True
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Endless: ")
+        while not self.server.stopping.wait(TRICKLE_S):
+            self.wfile.write(b"x")
 
     def wait_for_client_to_leave(self) -> None:
         """Return when the client has hung up or the server stops."""

@@ -78,12 +78,14 @@ def base_image(engine: Engine, lock: StackLock, tell: Callable[[str], None]) -> 
     return Base(reference, described)
 
 
-def refuse_volumes(base: Base, lock: StackLock) -> None:
-    """A volume that the image declares hides what a build writes below it.
+def refuse_unfit(base: Base, lock: StackLock) -> None:
+    """Some images cannot be laid over: a volume hides what is written below it, and triggers change more than files.
 
     Raises:
-        SetupFailure: a copy lies in one.
+        SetupFailure: a copy lies in a volume, or the image has triggers.
     """
+    if triggers := base.description["Config"].get("OnBuild"):
+        raise SetupFailure(f"base image {base.reference} has ONBUILD triggers, which would run: {'; '.join(triggers)}")
     volumes = [PurePosixPath(path) for path in base.description["Config"].get("Volumes") or ()]
     hidden = [
         f"  {component.name}: {place} lies in the volume {volume}"

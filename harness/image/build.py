@@ -10,9 +10,9 @@ from typing import IO, Literal, get_args
 
 from harness.errors import ConfigError, SetupFailure
 from harness.image import buildx, classic
-from harness.image.base import Base, base_image, refuse_volumes
+from harness.image.base import Base, base_image, refuse_unfit
 from harness.image.log import BuildLog, faults_in
-from harness.image.payload import is_the_base, write_context
+from harness.image.payload import is_built, write_context
 from harness.image.record import BuiltImage
 from harness.image.wanted import Wanted
 from harness.launch.docker.engine import Engine, EngineError, Json, Missing, connect
@@ -79,9 +79,9 @@ def _image(
     engine: Engine, lock: StackLock, folder: Path, *, log_file: Path, tell: Callable[[str], None], builder: Builder
 ) -> BuiltImage:
     base = base_image(engine, lock, tell)
-    if is_the_base(lock):
+    if not is_built(lock):
         return _record(lock, base, base.description)
-    refuse_volumes(base, lock)
+    refuse_unfit(base, lock)
     with tempfile.TemporaryFile(prefix="qualify-context-") as context:
         wanted = Wanted(lock, base, write_context(lock, folder, context))
         if there := _described(engine, wanted.tag):
@@ -104,13 +104,14 @@ def _build(engine: Engine, wanted: Wanted, context: IO[bytes], log: BuildLog, bu
     """Run the builder; the ID of what it made.
 
     Raises:
-        SetupFailure: it failed; the message says what the program inside found, or how the log ends.
+        SetupFailure: it failed, and the message says what the program inside found, or how the log ends; or the log
+            is not whole.
     """
-    made = (
-        buildx.build(wanted, context, log.write)
-        if builder == "buildx"
-        else classic.build(engine, wanted, context, log.write)
-    )
+    if builder == "buildx":
+        made = buildx.build(wanted, context, log.write)
+    else:
+        made = classic.build(engine, wanted, context, log.write)
+    log.check()
     if made is not None:
         return made
     where = f"image of {wanted.lock.stack} on {wanted.base.reference}"

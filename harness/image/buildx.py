@@ -72,7 +72,7 @@ def build(wanted: Wanted, context: IO[bytes], write: Callable[[bytes], None]) ->
             raise
         finally:
             process.stdout.close()
-        return id_file.read_text("ascii").strip() if code == 0 else None
+        return id_file.read_text("ascii").strip() if code == 0 and id_file.is_file() else None
 
 
 def _environment() -> dict[str, str]:

@@ -33,8 +33,8 @@ def build(engine: Engine, wanted: Wanted, context: IO[bytes], write: Callable[[b
             text = str(line.get("stream") or line.get("error") or "")
             if line.get("status"):
                 text = f"{line['status']}\n"
-            write(text.encode())
             steps += STEP.findall(text)
+            write(text.encode())
             if "error" in line:
                 write(b"\n")
                 return None

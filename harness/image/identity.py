@@ -9,8 +9,9 @@ from pathlib import PurePosixPath
 from pydantic import Field
 
 from harness.image.names import LOCK
+from harness.image.payload import is_built
 from harness.records import Record
-from harness.stack.changes import SYMLINK
+from harness.stack.changes import SYMLINK, is_compiled
 from harness.stack.record import LockedComponent, StackLock
 
 LINK = "symlink:"
@@ -161,14 +162,11 @@ def expected_image(
     )
 
 
-def is_built(lock: StackLock) -> bool:
-    """True where an image is built from a lock; False where it changes nothing that the base holds."""
-    return lock.build_mode == "source" or any(component.installed for component in lock.components)
-
-
 def _packages(component: LockedComponent) -> dict[str, ExpectedPackage]:
     files: dict[str, dict[str, str | None]] = {}
     for file in component.installed:
+        if component.build_command and is_compiled(file.path):
+            continue  # a build need not install it, and has been held against it where it did
         package = next(p for p in component.packages if file.path.startswith(f"{p}/"))
         name = PurePosixPath(package).name
         inside = file.path[len(package) - len(name) :]  # as `harness.stack.changes.copies` places it

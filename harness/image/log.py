@@ -22,6 +22,7 @@ class BuildLog:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._hash = hashlib.sha256()
+        self._error: OSError | None = None
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("wb", buffering=0)
 
@@ -34,17 +35,24 @@ class BuildLog:
         self._file.close()
 
     def write(self, data: bytes) -> None:
-        """Add to the log.
+        """Add to the log. A fault is told at the end: a builder that is let go of half-way leaves its steps behind."""
+        self._hash.update(data)
+        if self._error is None:
+            try:
+                while data:
+                    data = data[self._file.write(data) :]
+            except OSError as e:
+                self._error = e
+
+    def check(self) -> None:
+        """See whether all of it was written.
 
         Raises:
-            SetupFailure: it cannot be written, because the disk is full, say.
+            SetupFailure: it was not, because the disk is full, say.
         """
-        self._hash.update(data)
-        try:
-            while data:
-                data = data[self._file.write(data) :]
-        except OSError as e:
-            raise SetupFailure(f"the build log {self.path} cannot be written: {e.strerror}; make room for it") from e
+        if self._error is not None:
+            why = self._error.strerror
+            raise SetupFailure(f"the build log {self.path} cannot be written: {why}; make room for it") from self._error
 
     @property
     def sha256(self) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from harness.config.load import load_stack
 from harness.errors import ConfigError, SetupFailure
-from harness.image.identity import is_built
 from harness.image.names import LOCK
+from harness.image.payload import is_built
 from harness.launch.docker.engine import Engine, EngineError, Json, Missing
 from harness.paths import locks_root
 from harness.stack.reading import read_lock

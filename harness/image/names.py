@@ -37,6 +37,4 @@ def labels_of(lock: StackLock, *, context_sha256: str, base_image_id: str) -> di
         labels[f"{begin}tree"] = component.tree
         labels[f"{begin}patch-sha256"] = component.patch_sha256
         labels[f"{begin}heads"] = " ".join(f"{head.pr}:{head.head}" for head in component.heads if head.head)
-        if component.build_command:
-            labels[f"{begin}build-command"] = component.build_command
     return labels

@@ -24,7 +24,7 @@ from harness.launch.docker import labels, settings
 from harness.launch.docker.engine import Engine, EngineError, Json, Missing
 from harness.launch.docker.launcher import DEFAULT_PATH
 from harness.launch.docker.outcome import environment_of, is_running
-from harness.observe.vllm_log import Kind, events
+from harness.observe.log import Kind, events
 
 HTTP_TIMEOUT_S = 5.0
 ARGUMENT_BYTES = 120_000
@@ -213,5 +213,5 @@ def _json(url: str) -> Any:
 
 def _banner(log_file: Path) -> str | None:
     with contextlib.suppress(OSError), log_file.open("rb") as log:
-        return next((e.values["version"] for e in events(log) if e.kind is Kind.ENGINE_BANNER), None)
+        return next((str(e.values["version"]) for e in events(log) if e.kind is Kind.ENGINE_BANNER), None)
     return None

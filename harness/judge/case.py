@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, zip_longest
@@ -15,13 +15,26 @@ from harness.forge.truth import load_rule_file
 from harness.judge.judgement import Judgement
 from harness.judge.proof import cache_proof
 from harness.judge.read import LaunchEvidence, WindowEvidence, read_launch
-from harness.records import ENGINE_STAGE, IMAGE_STAGE, Lock, Plan, Row, Run
+from harness.observe.jit.ledger import Ledger
+from harness.records import (
+    ENGINE_STAGE,
+    GPU_STAGE,
+    IMAGE_STAGE,
+    KINDS_STAGE,
+    FrozenPrompts,
+    Lock,
+    Plan,
+    PlannedLaunch,
+    Row,
+    Run,
+)
+from harness.records_client import SelfTest
 from harness.stack.reading import parse_lock
 from harness.stack.record import LOCK_FILE, StackLock
 from harness.statistics import Look, Tested
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup, Word
 
-STAGES_OF_ENVIRONMENT = ("caches", ENGINE_STAGE, IMAGE_STAGE)
+STAGES_OF_ENVIRONMENT = ("caches", ENGINE_STAGE, IMAGE_STAGE, GPU_STAGE)
 """What fails before a server is started, or takes it away whatever it did."""
 
 
@@ -91,6 +104,10 @@ class Cell:
         )
         return control, candidate
 
+    def timed(self, figure: Callable[[LaunchEvidence], float | None]) -> tuple[list[float | None], list[float | None]]:
+        """The same of a figure that is made of times: none of a launch whose clock jumped."""
+        return self.values(lambda launch: None if launch.clock_jump else figure(launch))
+
     def values(self, figure: Callable[[LaunchEvidence], float | None]) -> tuple[list[float | None], list[float | None]]:
         """One figure per launch, of both arms, in the order of the pairs."""
         return [figure(x) for x in self.control], [figure(x) for x in self.candidate]
@@ -105,11 +122,17 @@ class Case:
     run: Run
     launches: dict[str, LaunchEvidence]
     cells: tuple[Cell, ...]
+    traced: tuple[Cell, ...]
+    """Launches with the tracer inside, per mode: nothing but kernels is judged from them."""
     locks: dict[Arm, Lock]
+    prompts: FrozenPrompts | None
+    """Text prompts as ids; None where ids were asked."""
     rules: dict[Arm, Rule]
     """Rules of the forged models; empty for others."""
     stack_locks: dict[Arm, StackLock]
     """Locks of the stacks that have patches; empty for others."""
+    selftest: SelfTest | None = None
+    """The client's self-test; None where it was not run."""
 
     @cached_property
     def manifest(self) -> str:
@@ -120,9 +143,17 @@ class Case:
     def paired(self) -> Mapping[tuple[str, Warmup, Cache, str, int | None], Judgement]:
         """What the pairs say about each metric, by mode, warm-up, planned cache, row and context."""
         from harness.judge.family import judge_family  # noqa: PLC0415  # its metrics read cases
-        from harness.judge.rows import speed, startup  # noqa: PLC0415
+        from harness.judge.rows import load, speed, startup  # noqa: PLC0415
 
-        return judge_family(self, lambda case, cell: chain(startup.metrics(case, cell), speed.metrics(case, cell)))
+        every = (startup.metrics, speed.metrics, load.metrics)
+        return judge_family(self, lambda case, cell: chain(*(metrics(case, cell) for metrics in every)))
+
+    @cached_property
+    def ledgers(self) -> dict[str, Ledger]:
+        """The JIT ledger of every launch that began."""
+        from harness.judge.ledger import ledger  # noqa: PLC0415  # it reads memory, whose rows read cases
+
+        return {i: ledger(x) for i, x in self.launches.items() if x.record is not None}
 
     @property
     def contexts(self) -> list[int]:
@@ -151,27 +182,18 @@ def read_case(bundle: Bundle, plan: Plan | None = None) -> Case:
     """
     plan = plan or decided_plan(bundle)
     launches = {x.id: read_launch(bundle.launch(x.id)) for x in plan.launches}
-    keys = dict.fromkeys((x.mode, x.warmup, x.cache) for x in plan.launches if not x.burn_in)
-    cells = []
-    for mode, warmup, cache in keys:
-        sides = {
-            arm: tuple(
-                _as_judged(launches[x.id])
-                for x in sorted(plan.launches, key=lambda x: x.pair)
-                if (x.mode, x.warmup, x.cache, x.arm) == (mode, warmup, cache, arm) and not x.burn_in
-            )
-            for arm in Arm
-        }
-        cells.append(Cell(mode, warmup, cache, sides[Arm.CONTROL], sides[Arm.CANDIDATE]))
     return Case(
         bundle=bundle,
         plan=plan,
         run=bundle.run(),
         launches=launches,
-        cells=tuple(cells),
+        cells=_cells([x for x in plan.launches if x.measured], launches),
+        traced=_cells([x for x in plan.launches if x.trace], launches),
         locks={arm: bundle.lock(arm) for arm in Arm},
+        prompts=bundle.prompts(),
         rules={arm: load_rule_file(bundle.truth_file(arm)) for arm in Arm if bundle.truth_file(arm).is_file()},
         stack_locks={arm: _stack_lock(bundle, arm) for arm in Arm if bundle.stack_lock_dir(arm).is_dir()},
+        selftest=bundle.selftest(),
     )
 
 
@@ -182,14 +204,36 @@ def _stack_lock(bundle: Bundle, arm: Arm) -> StackLock:
         raise BundleError(str(e)) from None
 
 
+def _cells(planned: Sequence[PlannedLaunch], launches: Mapping[str, LaunchEvidence]) -> tuple[Cell, ...]:
+    cells = []
+    for mode, warmup, cache in dict.fromkeys((x.mode, x.warmup, x.cache) for x in planned):
+        sides = {
+            arm: tuple(
+                _as_judged(launches[x.id])
+                for x in sorted(planned, key=lambda x: x.pair)
+                if (x.mode, x.warmup, x.cache, x.arm) == (mode, warmup, cache, arm)
+            )
+            for arm in Arm
+        }
+        cells.append(Cell(mode, warmup, cache, sides[Arm.CONTROL], sides[Arm.CANDIDATE]))
+    return tuple(cells)
+
+
 def _as_judged(launch: LaunchEvidence) -> LaunchEvidence:
     """Requests that something around the server cut short are not held against its arm."""
     return replace(launch, windows=()) if not_begun(launch) else launch
 
 
 def completed(launch: LaunchEvidence) -> bool:
-    """True for a launch that ran its course and was stopped by us."""
-    return launch.record is not None and launch.record.status is LaunchStatus.COMPLETED
+    """True for a launch that ran its course and was stopped by us, or died of a probe that comes last."""
+    record = launch.record
+    return record is not None and (record.status is LaunchStatus.COMPLETED or died_of_a_kind(launch))
+
+
+def died_of_a_kind(launch: LaunchEvidence) -> bool:
+    """True where the server ended by itself under a request-kind probe: its rows tell of which one."""
+    record = launch.record
+    return record is not None and record.status is LaunchStatus.FAILED and record.stage == KINDS_STAGE
 
 
 def not_begun(launch: LaunchEvidence) -> bool:

@@ -60,7 +60,7 @@ def judge_family(case: Case, metrics: Callable[[Case, Cell], Iterator[Metric]]) 
     secondary: dict[Key, PairTest] = {}
     for cell in case.cells:
         for metric in metrics(case, cell):
-            control, candidate = _positive(*both(*cell.values(metric.figure)))
+            control, candidate = _positive(*both(*cell.timed(metric.figure)))
             if len(control) == 1:
                 found[metric.key(cell)] = one_pair(control[0], candidate[0], more_is_better=metric.more_is_better)
             elif control:

@@ -23,7 +23,7 @@ def first_look(bundle: Bundle, mode: str) -> Look:
         BundleError: the evidence cannot be read.
     """
     plan: Plan = bundle.plan()
-    mine = tuple(x for x in plan.launches if x.mode == mode and x.look == 1)
+    mine = tuple(x for x in plan.launches if x.mode == mode and x.look == 1 and not x.trace)
     case = read_case(bundle, plan.model_copy(update={"launches": mine}))
     open_ = tuple(_inconclusive(case))
     return Look(mode=mode, goes_on=bool(open_), inconclusive=open_)

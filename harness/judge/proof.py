@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harness.judge.late import WallClock, is_late_line, late_from
 from harness.judge.read import LaunchEvidence
-from harness.observe.vllm_log import Event, Kind
+from harness.observe.log import Event, Kind
 from harness.words import Cache, CacheProof
 
 
@@ -50,16 +51,34 @@ def cache_proof(launch: LaunchEvidence) -> Proof:
 
 
 def late_compiles(launch: LaunchEvidence) -> list[Event]:
-    """Lines of compilations that happened while the server was serving."""
-    return [e for e in launch.of_kind(Kind.CACHE_MISS) if launch.while_serving(e)]
+    """Lines of compilations that came late (DESIGN 2): of torch.compile, b12x and sparkinfer."""
+    return _late(launch, Kind.CACHE_MISS, "miss")
 
 
 def late_loads(launch: LaunchEvidence) -> list[Event]:
-    """Lines of compiled code that was first loaded from a cache while the server was serving."""
-    return [e for e in launch.of_kind(Kind.CACHE_HIT) if launch.while_serving(e)]
+    """Lines of compiled code that was first loaded from a cache, and late."""
+    return _late(launch, Kind.CACHE_HIT, "disk-hit")
+
+
+def _late(launch: LaunchEvidence, kind: Kind, outcome: str) -> list[Event]:
+    since = late_from(launch)
+    found = (
+        e for e in launch.log if e.kind is kind or (e.kind is Kind.KERNEL_COMPILE and e.values["outcome"] == outcome)
+    )
+    return [e for e in found if is_late_line(launch, since, e)]
 
 
 def late_files(launch: LaunchEvidence) -> list[str]:
-    """Cache files that appeared between readiness and the end."""
+    """Cache files that appeared late, by their times; without times, between readiness and the end."""
     listings = launch.listings()
-    return sorted(listings.get("end", {}).keys() - listings.get("ready", listings.get("end", {})).keys())
+    since, clock = late_from(launch), WallClock(launch.marks)
+    end = listings.get("end", {})
+    found = set()
+    for path, (_, changed_ns) in end.items():
+        if changed_ns is None:
+            late = path not in listings.get("ready", end)
+        else:
+            late = path not in listings.get("start", end) and since.is_late(clock.monotonic_ns(changed_ns))
+        if late:
+            found.add(path)
+    return sorted(found)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
+from harness.client.load import percentile
 from harness.judge.read import WindowEvidence
 from harness.records import RequestRecord
 
@@ -15,16 +17,16 @@ def prefill_rate(request: RequestRecord) -> float | None:
 
     None where the request did not produce a token or its sending was not timed.
     """
-    if not request.event_ns or request.sent_ns is None or request.event_ns[0] <= request.sent_ns:
-        return None
-    return request.prompt_tokens / ((request.event_ns[0] - request.sent_ns) / 1e9)
+    seconds = first_token_s(request)
+    return request.prompt_tokens / seconds if seconds is not None and seconds > 0 else None
 
 
 def first_token_s(request: RequestRecord) -> float | None:
     """Seconds from the request body sent to the first token event."""
-    if not request.event_ns or request.sent_ns is None:
+    first_ns = request.first_token_ns or next(iter(request.event_ns), None)
+    if first_ns is None or request.sent_ns is None:
         return None
-    return (request.event_ns[0] - request.sent_ns) / 1e9
+    return (first_ns - request.sent_ns) / 1e9
 
 
 def decode_s(request: RequestRecord) -> float | None:
@@ -38,6 +40,18 @@ def decode_rate(request: RequestRecord) -> float | None:
     """Tokens per second after the first event; tokens are counted, not events."""
     seconds = decode_s(request)
     return None if seconds is None else sum(request.event_tokens[1:]) / seconds
+
+
+def inter_chunk_gap_ms(window: WindowEvidence) -> float | None:
+    """99th percentile (nearest rank) of the gaps between a request's token events, in ms.
+
+    Not an inter-token latency: under MTP an event carries one token or two. None as for a rate.
+    """
+    if window.fault is not None or window.stalled is not None:
+        return None
+    gaps = [b - a for r in window.requests for a, b in pairwise(r.event_ns)]
+    p99 = percentile(gaps, 0.99)
+    return None if p99 is None else p99 / 1e6
 
 
 @dataclass(frozen=True)

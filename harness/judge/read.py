@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -12,12 +13,18 @@ from pathlib import Path
 from harness.errors import BundleError
 from harness.evidence.bundle import LaunchDir, read_lines, read_record
 from harness.image.identity import FoundImage, Verification
+from harness.judge.samples import GpuEvidence, HostMemory, gpu_evidence, host_memory
 from harness.observe import prometheus
-from harness.observe.phases import HEALTHY, SERVED, LogClock
-from harness.observe.vllm_log import Event, Kind, events
+from harness.observe.clocks import jump_s
+from harness.observe.jit.files import Entry
+from harness.observe.log import Event, Kind, events, read_chunks
+from harness.observe.memory import Moments, Prompt
+from harness.observe.phases import HEALTHY, PROCESS, SERVED, LogClock
 from harness.records import CheckRecord, LaunchRecord, Mark, OutputRecord, RequestRecord, Window
 from harness.words import Step
 
+CLIENT_CORES = 0.5
+LAG_NS = 5_000_000
 BURST_NS = 50_000
 BURST_EVENTS = 16
 
@@ -40,10 +47,16 @@ class WindowEvidence:
     def stalled(self) -> str | None:
         """Why the events' times are the client's and not the server's, or None.
 
-        Steps of an engine take longer than BURST_NS; when most events come closer together than that,
-        they had piled up in the socket while the client was not running, and no rate follows from them.
-        Counts and bytes are as good as ever.
+        The client must not have used more than CLIENT_CORES, nor have woken later than LAG_NS. Steps of
+        an engine take longer than BURST_NS; when most events come closer together than that, they had
+        piled up in the socket while the client was not running, and no rate follows from them. Counts
+        and bytes are as good as ever.
         """
+        client, wall_ns = self.window.client, self.window.end_ns - self.window.begin_ns
+        if client is not None and client.cpu_ns > CLIENT_CORES * wall_ns:
+            return f"the client used {client.cpu_ns / max(wall_ns, 1):.2f} cores, more than {CLIENT_CORES:g}"
+        if client is not None and client.lag_p99_ns is not None and client.lag_p99_ns > LAG_NS:
+            return f"the client's threads woke {client.lag_p99_ns / 1e6:.1f} ms late (p99), more than {LAG_NS / 1e6:g}"
         for request in self.requests:
             gaps = [b - a for a, b in pairwise(request.event_ns)]
             close = sum(gap < BURST_NS for gap in gaps)
@@ -70,17 +83,19 @@ class WindowEvidence:
         if self.delta.reset:
             return "the server's counters were reset within the window"
         expected = {
-            "requests": len(self.requests),
-            "prompt_tokens": sum(r.prompt_tokens for r in self.requests),
-            "generation_tokens": sum(r.asked_tokens for r in self.requests),
+            "requests": self.sequences,
+            "prompt_tokens": sum(r.prompt_tokens * r.sequences for r in self.requests),
+            "generation_tokens": sum(r.all_asked_tokens for r in self.requests),
             "prefix_hits": 0,
             "preemptions": 0,
         }
+        # Sequences of one request share its prompt: all but the first may find it in the prefix cache.
+        shared = {"prefix_hits": sum(r.prompt_tokens * (r.sequences - 1) for r in self.requests)}
         for name, want in expected.items():
             got = self.delta.get(name)
             if got is None:
                 return f"the server does not count {name}"
-            if got != want:
+            if not want <= got <= want + shared.get(name, 0):
                 return f"{name}: the client counts {want}, the server {got}"
         return self._draft_fault()
 
@@ -91,26 +106,44 @@ class WindowEvidence:
         drafts, accepted, generated = (self.counted(n) for n in ("drafts", "accepted", "generation_tokens"))
         if drafts is None or accepted is None or generated is None:
             return "the server runs with MTP and does not count drafts"
-        if not drafts and generated > len(self.requests):
+        if not drafts and generated > self.sequences:
             return f"the server runs with MTP and drafted nothing for {generated} tokens"
         if self.draft_tokens == 1:
-            trimmed = len(self.requests) + drafts + accepted - generated
-            if not 0 <= trimmed <= len(self.requests):
+            trimmed = self.sequences + drafts + accepted - generated
+            if not 0 <= trimmed <= self.sequences:
                 return (
-                    f"{len(self.requests)} requests + {drafts} drafts + {accepted} accepted cannot give "
-                    f"{generated} tokens"
+                    f"{self.sequences} requests + {drafts} drafts + {accepted} accepted cannot give {generated} tokens"
                 )
         return None
+
+    @property
+    def sequences(self) -> int:
+        """Outputs that were asked for: what the server counts as requests."""
+        return sum(r.sequences for r in self.requests)
 
     def counted(self, name: str) -> int | None:
         """The server's count within the window, None where unknown."""
         return None if self.delta is None else self.delta.get(name)
 
 
+def prompt_class(windows: Iterable[WindowEvidence]) -> str:
+    """What the prompts of windows are made of: beside every figure of MTP, since drafts depend on the text."""
+    classes = sorted({r.prompt_class.removesuffix("s") for w in windows for r in w.requests})
+    return f"{' and '.join(classes) or 'no'} prompts"
+
+
+def _wall_ns(wall: str) -> int | None:
+    try:
+        return round(datetime.fromisoformat(wall).timestamp() * 1e9)
+    except ValueError:
+        return None
+
+
 def _shortfall(request: RequestRecord) -> str:
     return (
-        f"asked {request.asked_tokens}, got {sum(request.event_tokens)}, usage {request.usage}, "
+        f"asked {request.all_asked_tokens}, got {sum(request.event_tokens)}, usage {request.usage}, "
         f"finish reason {request.finish_reason}"
+        + (f", prompt logprobs {request.prompt_logprobs}" if "prompt_logprobs" in request.sampling else "")
     )
 
 
@@ -139,6 +172,48 @@ class LaunchEvidence:
         """When the first request had been served, or None."""
         return self.mark_ns(SERVED)
 
+    @cached_property
+    def host_memory(self) -> HostMemory:
+        """Memory of the server's processes, read once."""
+        return host_memory(self.folder)
+
+    @cached_property
+    def gpu(self) -> GpuEvidence:
+        """What was seen of its GPUs, read once."""
+        return gpu_evidence(self.folder, self.record.gpu if self.record else None)
+
+    @cached_property
+    def moments(self) -> Moments:
+        """When the phases of its memory begin and end."""
+        ready, stop = self.ready_ns, self.mark_ns("stop asked")
+        begins = [m.mono_ns for m in self.marks if m.mark == "step begins"]
+        prompts = {}
+        for begin, end in pairwise(m for m in self.marks if m.mark in ("step begins", "step ends")):
+            is_first = begin.mark == "step begins" and begin.step is Step.FIRST_PROMPT
+            if is_first and begin.context_tokens is not None and begin.context_tokens not in prompts:
+                following = [t for t in [*begins, *filter(None, [stop])] if t > end.mono_ns]
+                prompts[begin.context_tokens] = Prompt(begin.mono_ns, end.mono_ns, min(following, default=None))
+        returned = (self.mark_ns(f"GPU memory {how}") for how in ("back", "not back"))
+        return Moments(
+            process_ns=self.mark_ns(PROCESS),
+            ready_ns=ready,
+            asked_ns=None if ready is None else min([t for t in begins if t > ready], default=stop),
+            stop_ns=stop,
+            gone_ns=next((t for t in returned if t is not None), None),
+            prompts=prompts,
+        )
+
+    @cached_property
+    def clock_jump(self) -> str | None:
+        """Where the wall clock left the monotonic one: it was set, or the host slept; None where it kept pace."""
+        marks = [(m.mono_ns, wall) for m in self.marks if (wall := _wall_ns(m.wall)) is not None]
+        # Some marks are written later than they happened.
+        sources = [("timeline.jsonl", sorted(marks)), *(("gpu.parquet", gpu.walls) for gpu in self.gpu.gpus.values())]
+        for name, moments in sources:
+            if (jump := jump_s(moments)) is not None:
+                return f"the wall clock went {jump:+,.1f} s against the monotonic one ({name})"
+        return None
+
     def of_kind(self, kind: Kind) -> list[Event]:
         """Log events of a kind."""
         return [e for e in self.log if e.kind is kind]
@@ -165,23 +240,38 @@ class LaunchEvidence:
                 open_step = "between requests"
         return open_step
 
-    def windows_of(self, step: Step, context_tokens: int | None = None) -> list[WindowEvidence]:
-        """Windows of a step, in the order of their passes."""
-        return [w for w in self.windows if w.window.step is step and w.window.context_tokens == context_tokens]
+    def windows_of(
+        self, step: Step, context_tokens: int | None = None, *, streams: int | None = None
+    ) -> list[WindowEvidence]:
+        """Windows of a step, in the order of their passes; of decode those of one stream, unless told otherwise."""
+        streams = 1 if streams is None and step is Step.DECODE else streams
+        return [
+            w
+            for w in self.windows
+            if w.window.step is step
+            and w.window.context_tokens == context_tokens
+            and (streams is None or w.window.streams == streams)
+        ]
 
     def windows_in(self, step: Step) -> list[WindowEvidence]:
         """Windows of a step at every context."""
         return [w for w in self.windows if w.window.step is step]
 
-    def listings(self) -> dict[str, dict[str, int]]:
-        """Cache folders: stage -> relative path -> bytes."""
+    def listings(self) -> dict[str, dict[str, Entry]]:
+        """Cache folders: stage -> relative path -> bytes and time of the last change.
+
+        A stage `after ...` holds only what is new or changed since the stage before it.
+        """
         if not self.folder.caches_file.is_file():
             return {}
         try:
-            found: dict[str, dict[str, int]] = json.loads(self.folder.caches_file.read_bytes())
+            found: dict[str, dict[str, int | list[int]]] = json.loads(self.folder.caches_file.read_bytes())
         except ValueError as e:
             raise BundleError(f"{self.folder.caches_file}: not valid JSON ({e})") from None
-        return found
+        return {
+            stage: {path: (e, None) if isinstance(e, int) else (e[0], e[1]) for path, e in listed.items()}
+            for stage, listed in found.items()
+        }
 
     def place(self, event: Event) -> str:
         """Where a log event stands, for a row's sources."""
@@ -214,7 +304,7 @@ def read_launch(folder: LaunchDir) -> LaunchEvidence:
         record=record,
         marks=tuple(read_lines(folder.timeline_file, Mark)),
         windows=tuple(windows),
-        outputs={o.request: o for o in read_lines(folder.outputs_file, OutputRecord)},
+        outputs={o.request: o for o in read_lines(folder.outputs_file, OutputRecord) if not o.sequence},
         checks=tuple(read_lines(folder.checks_file, CheckRecord)),
         log=_log_events(folder.log_file),
         clock=_clock(folder.log_times_file),
@@ -239,7 +329,7 @@ def _log_events(path: Path) -> tuple[Event, ...]:
     if not path.is_file():
         return ()
     with path.open("rb") as stream:
-        return tuple(events(stream))
+        return tuple(events(read_chunks(stream)))
 
 
 def _clock(path: Path) -> LogClock:

@@ -11,33 +11,58 @@ from harness.judge.case import Case, read_case
 from harness.judge.cell_identity import with_identities
 from harness.judge.rows import (
     acceptance,
+    accounting,
     claims,
+    client,
+    gpu_health,
+    gpu_memory,
     health,
     identity,
     images,
     integrity,
     jit,
+    kinds,
     kv,
+    late_claim,
+    load,
     memory,
+    needles,
+    prompts,
     readiness,
+    resolved,
+    sense,
+    source_checks,
     speed,
     startup,
 )
+from harness.judge.voids import without_voided
 from harness.records import Row, Verdict
 from harness.words import VERDICT_EXIT, VERDICT_ORDER, Word
 
 SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     readiness.rows,
     jit.rows,
+    late_claim.rows,
+    kinds.rows,
     kv.rows,
+    gpu_memory.rows,
     memory.rows,
     claims.rows,
     acceptance.rows,
+    accounting.rows,
     identity.rows,
+    sense.rows,
+    needles.rows,
     startup.rows,
     speed.rows,
+    source_checks.rows,
+    prompts.rows,
+    load.rows,
     health.rows,
     images.rows,
+    resolved.rows,
+    gpu_health.rows,
+    client.rows,
     integrity.rows,
     looks.rows,
 )
@@ -58,7 +83,7 @@ def judge(bundle: Bundle) -> Verdict:
 
 def judge_case(case: Case) -> Verdict:
     """The verdict of evidence that has been read already."""
-    rows = tuple(with_identities(case, (row for subject in SUBJECTS for row in subject(case))))
+    rows = tuple(with_identities(case, without_voided(case, (row for subject in SUBJECTS for row in subject(case)))))
     word = overall(rows)
     return Verdict(
         session=case.plan.session,

@@ -51,12 +51,13 @@ class LaneCaches:
         shutil.rmtree(self.live.parent, ignore_errors=True)
 
 
-def listing(root: Path) -> dict[str, int]:
-    """Files below the cache root with their size in bytes, by relative path."""
-    sizes = {}
+def listing(root: Path) -> dict[str, tuple[int, int]]:
+    """Files below the cache root by relative path: bytes, and time of the last change in ns since 1970."""
+    found = {}
     for folder, _, names in os.walk(root):  # passes over folders that are gone again, which rglob does not
         for path in (Path(folder, name) for name in names):
             with contextlib.suppress(FileNotFoundError):  # a compiler's temporary file, gone again
                 if path.is_file():
-                    sizes[path.relative_to(root).as_posix()] = path.stat().st_size
-    return dict(sorted(sizes.items()))
+                    status = path.stat()
+                    found[path.relative_to(root).as_posix()] = status.st_size, status.st_mtime_ns
+    return dict(sorted(found.items()))

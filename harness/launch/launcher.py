@@ -38,6 +38,8 @@ class Folders:
     """Current folder of the server: empty, and removed after it."""
     gpus: tuple[str, ...] = ()
     """UUIDs; empty for the CPU."""
+    tracer: Path | None = None
+    """The tracer's code, for a trace launch; the server may read it."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class View:
     model: str
     caches: Path
     work: Path
+    tracer: Path | None = None
     defaults: Mapping[str, str] = field(default_factory=dict)
     """Environment below the profile's."""
     owned: Mapping[str, str] = field(default_factory=dict)
@@ -93,6 +96,9 @@ class Server(Protocol):
         Raises:
             LaunchFailed: nobody can tell any more, because what runs it is gone (`ENGINE_STAGE`).
         """
+
+    def host_pids(self) -> tuple[int, ...]:
+        """Pids on this host of its first processes, above all others; empty where they are not to be seen."""
 
     def resident_bytes(self) -> dict[str, int]:
         """Resident memory per process of the server; empty once it is gone."""

@@ -40,7 +40,7 @@ class ProcessLauncher:
     def view(self, folders: Folders) -> View:
         """The paths as they are, and a port of the loopback address; see `Launcher.view`."""
         owned = {"CUDA_VISIBLE_DEVICES": ",".join(folders.gpus)} if folders.gpus else {}
-        return View("127.0.0.1", free_port(), folders.model, folders.caches, folders.work, owned=owned)
+        return View("127.0.0.1", free_port(), folders.model, folders.caches, folders.work, folders.tracer, owned=owned)
 
     def start(self, spec: ServerSpec) -> ProcessServer:
         """Start the server; see `Launcher.start`."""
@@ -115,6 +115,10 @@ class ProcessServer:
             return self._exit
         code = self._process.poll()
         return None if code is None else _exit(code, asked=False)
+
+    def host_pids(self) -> tuple[int, ...]:
+        """See `Server.host_pids`."""
+        return (self._process.pid,)
 
     def resident_bytes(self) -> dict[str, int]:
         """See `Server.resident_bytes`."""

@@ -6,7 +6,7 @@ import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.observe.vllm_log import Event, Kind
+from harness.observe.log import Event, Kind
 
 
 @dataclass(frozen=True)
@@ -36,23 +36,32 @@ class Phase:
         return (self.end_ns - self.begin_ns) / 1e9
 
 
-PROCESS, FIRST_LINE = "process started", "first log line"
+PROCESS, CONTAINER, FIRST_LINE = "process started", "container started", "first log line"
 HEALTHY, SERVED = "health", "first request"
 
 STRETCHES: tuple[tuple[str, str, str], ...] = (
-    ("imports, to the first log line", PROCESS, FIRST_LINE),
+    ("image and container, to its start", PROCESS, CONTAINER),
+    ("interpreter and imports, to the first log line", PROCESS, FIRST_LINE),
+    ("more imports, to vLLM's first record", FIRST_LINE, Kind.FIRST_RECORD),
     ("arguments, to the engine's banner", FIRST_LINE, Kind.ENGINE_BANNER),
     ("workers, to the model", Kind.ENGINE_BANNER, Kind.LOAD_BEGIN),
     ("model and weights", Kind.LOAD_BEGIN, Kind.WEIGHTS),
-    ("profile and compile, to KV sizing", Kind.COMPILE_BEGIN, Kind.KV_TOKENS),
-    ("KV cache, graphs, warm-up", Kind.KV_TOKENS, Kind.ENGINE_INIT),
+    ("load, to the model in place", Kind.LOAD_BEGIN, Kind.MODEL_LOADED),
+    ("compile", Kind.COMPILE_BEGIN, Kind.COMPILED),
+    ("profile, to KV sizing", Kind.COMPILE_BEGIN, Kind.KV_TOKENS),
+    ("KV cache, to captured graphs", Kind.KV_TOKENS, Kind.GRAPHS),
+    ("warm-up, to the engine's start", Kind.KV_TOKENS, Kind.ENGINE_INIT),
     ("HTTP front end", Kind.ENGINE_INIT, Kind.HTTP_READY),
     ("to a healthy answer", Kind.HTTP_READY, HEALTHY),
     ("to the first request served", HEALTHY, SERVED),
 )
-"""Phases by the marks that bound them; one whose marks are missing is left to the unexplained."""
+"""Phases by the marks that bound them; one whose marks are missing is left to the unexplained.
 
-LAST_COUNTS = frozenset({Kind.WEIGHTS, Kind.KV_TOKENS, Kind.ENGINE_INIT})
+One begins where the one before it ended, if that is later than its own mark: of two with the same first mark
+the second has what the first leaves, and all of it where the first is missing.
+"""
+
+LAST_COUNTS = frozenset({Kind.WEIGHTS, Kind.MODEL_LOADED, Kind.COMPILED, Kind.KV_TOKENS, Kind.GRAPHS, Kind.ENGINE_INIT})
 """Lines that repeat (target and drafter, ranks): the last one ends the phase."""
 
 
@@ -69,6 +78,8 @@ def phases(marks: dict[str, int], log_events: Sequence[Event], clock: LogClock) 
         time_ns = clock.at(event.end_offset)
         if time_ns is None or (limit is not None and time_ns > limit):
             continue
+        if event.kind is Kind.COMPILED and Kind.KV_TOKENS in found:
+            continue  # a part that was compiled after KV sizing is no part of what came before it
         if event.kind in LAST_COUNTS or event.kind not in found:
             found[event.kind] = time_ns
     stretches: list[Phase] = []

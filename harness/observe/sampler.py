@@ -10,44 +10,109 @@ from pathlib import Path
 
 import psutil
 
+from harness.observe.gpu.journal import Journal, lines
+
 PERIOD_S = 0.25
+PSS_SHARE = 0.02
+"""Reading PSS makes the kernel walk all pages of a process under its lock (11 ms per GiB), so it may take no
+more than this share of the time."""
+
+COLUMNS = ("mono_ns", "process", "rss_bytes", "pss_bytes")
+
+
+def proportional_bytes(process: str) -> int | None:
+    """PSS of a process by its `name:pid`; None where this user, or this kernel, may not read it."""
+    try:
+        text = Path(f"/proc/{process.rpartition(':')[2]}/smaps_rollup").read_text("ascii")
+    except OSError:
+        return None
+    sizes = [line.split()[1] for line in text.splitlines() if line.startswith("Pss:")]
+    return int(sizes[0]) * 1024 if sizes else None
 
 
 class HostSampler:
-    """Samples resident memory per process in a thread, and writes one parquet file at the end.
+    """Samples memory per process in a thread: RSS at each period, PSS as often as it may cost.
 
     Blind spot: what rises and falls within one period is not seen. Resident memory counts pages
-    that processes share once per process. A reading that fails, because a process went away under
-    it, is a gap and not a zero, and the next one is taken all the same.
+    that processes share once per process, proportional memory once in all. A reading that fails,
+    because a process went away under it, is a gap and not a zero, and the next one is taken all the same.
     """
 
-    def __init__(self, read: Callable[[], dict[str, int]], path: Path, period_s: float = PERIOD_S) -> None:
+    def __init__(
+        self,
+        read: Callable[[], dict[str, int]],
+        path: Path,
+        period_s: float = PERIOD_S,
+        *,
+        read_pss: Callable[[str], int | None] | None = None,
+    ) -> None:
+        """`read` gives RSS in bytes by process, `read_pss` PSS of one of them; None = not read."""
         self._read = read
+        self._read_pss = read_pss
         self._path = path
         self._period_s = period_s
-        self._rows: list[tuple[int, str, int]] = []
+        self._journal_file = path.with_suffix(".journal")
+        self._journal: Journal | None = None
+        self._pss_due_ns = 0
         self._stop = threading.Event()
+        self._taking = threading.Lock()
         self._thread = threading.Thread(target=self._sample, name="host-sampler", daemon=True)
 
     def start(self) -> None:
         """Begin sampling."""
+        self._journal = Journal(self._journal_file)
         self._thread.start()
 
+    def read_now(self) -> None:
+        """Take a sample at this moment, PSS included, whatever the pace."""
+        self._pss_due_ns = 0
+        self._take()
+
     def finish(self) -> None:
-        """Stop and write the samples: columns mono_ns (int64), process (string), rss_bytes (int64)."""
+        """Stop and write the samples as typed columns: see `COLUMNS`; sizes and times are int64.
+
+        Raises:
+            OSError: the disk is full; the journal stays.
+        """
         self._stop.set()
         self._thread.join()
+        assert self._journal is not None
+        self._journal.close()
 
-        import pandas as pd  # noqa: PLC0415  # half a second, only paid once a launch is over
+        import pyarrow as pa  # noqa: PLC0415  # only paid once a launch is over
+        import pyarrow.parquet as pq  # noqa: PLC0415
 
-        frame = pd.DataFrame(self._rows, columns=["mono_ns", "process", "rss_bytes"])
-        frame.astype({"mono_ns": "int64", "process": "string", "rss_bytes": "int64"}).to_parquet(
-            self._path, index=False
-        )
+        rows = list(lines(self._journal_file))
+        columns = list(map(list, zip(*rows, strict=True))) if rows else [[] for _ in COLUMNS]
+        schema = pa.schema([(name, pa.string() if name == "process" else pa.int64()) for name in COLUMNS])
+        pq.write_table(pa.table(dict(zip(COLUMNS, columns, strict=True)), schema=schema), self._path)
+        self._journal_file.unlink()
 
     def _sample(self) -> None:
-        while not self._stop.is_set():
+        due = time.monotonic()
+        while not self._stop.wait(max(0.0, due - time.monotonic())):
+            with contextlib.suppress(OSError):  # a full disk: the file that is missing in the end shows it
+                self._take()
+            # Absolute, so that a reading's own time does not add up; what was missed is not made good.
+            due = max(due + self._period_s, time.monotonic())
+
+    def _take(self) -> None:
+        assert self._journal is not None
+        with self._taking:
             begin = time.monotonic_ns()
-            with contextlib.suppress(psutil.Error, OSError):
-                self._rows += [(begin, process, size) for process, size in self._read().items()]
-            self._stop.wait(max(0.0, self._period_s - (time.monotonic_ns() - begin) / 1e9))
+            try:
+                sizes = self._read()
+            except (psutil.Error, OSError):
+                return
+            shares = self._shares(sizes) if self._read_pss is not None and begin >= self._pss_due_ns else {}
+            for process, size in sizes.items():
+                self._journal.add([begin, process, size, shares.get(process)])
+            self._journal.flush()
+
+    def _shares(self, sizes: dict[str, int]) -> dict[str, int | None]:
+        assert self._read_pss is not None
+        begin = time.monotonic_ns()
+        shares = {process: self._read_pss(process) for process in sizes}
+        end = time.monotonic_ns()
+        self._pss_due_ns = end + round((end - begin) / PSS_SHARE)
+        return shares

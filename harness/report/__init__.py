@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.evidence.bundle import Bundle, write_atomically
+from harness.evidence.bundle import Bundle, write_atomically, write_json
 from harness.records import Verdict
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def write_report(bundle: Bundle, verdict: Verdict, case: Case | None = None) -> Path:
-    """Write report.md and report.html into the bundle, and return the page's path.
+    """Write report.md, report.html and jit.json into the bundle, and return the page's path.
 
     Args:
         bundle: Where the evidence lies, and where the report goes.
@@ -22,10 +22,12 @@ def write_report(bundle: Bundle, verdict: Verdict, case: Case | None = None) -> 
     """
     from harness.judge.case import read_case  # noqa: PLC0415  # heavy, like all below: other commands start faster
     from harness.report.html import page  # noqa: PLC0415
+    from harness.report.ledgers import public_tree  # noqa: PLC0415
     from harness.report.markdown import comment  # noqa: PLC0415
 
     case = case or read_case(bundle)
     write_atomically(bundle.report_dir / "report.md", comment(case, verdict).encode())
+    write_json(bundle.report_dir / "jit.json", public_tree(case))
     target = bundle.report_dir / "report.html"
     write_atomically(target, page(case, verdict).encode())
     return target

@@ -10,8 +10,10 @@ from markupsafe import Markup
 
 from harness.judge.case import Case
 from harness.records import Verdict
-from harness.report import plots
+from harness.report import gpu_plots, plots
+from harness.report.gpu_memories import gpu_tracks
 from harness.report.images import head_lines, image_lines, lock_differences
+from harness.report.kinds import kind_lines
 from harness.report.launches import (
     failures,
     harness_text,
@@ -19,6 +21,7 @@ from harness.report.launches import (
     model_text,
     stack_differences,
 )
+from harness.report.ledgers import arm_ledgers, launch_ledgers
 from harness.report.memories import tracks
 from harness.report.model import flags, grouped, noteworthy, untested, why
 from harness.report.speeds import panels
@@ -36,9 +39,11 @@ CONTENTS = (
     ("compared", "What was compared"),
     ("noteworthy", "What stands out"),
     ("rows", "Every row"),
+    ("jit", "Late kernels"),
     ("start-up", "Start-up"),
     ("throughput", "Throughput"),
     ("memory", "Memory"),
+    ("kinds", "Request kinds"),
     ("failures", "Failures"),
     ("launches", "Launches"),
     ("not-claimed", "What is not claimed"),
@@ -57,7 +62,7 @@ def page(case: Case, verdict: Verdict) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        {"tokens": tokens_text, "source": _source, "is_short": _is_short, "slug": _slug, "plural": plural}
+        {"tokens": tokens_text, "source": _source, "is_short": _is_short, "slug": _slug, "plural": plural, "mib": _mib}
     )
     return environment.get_template("page.html.j2").render(_verdict(case, verdict) | _evidence(case))
 
@@ -95,17 +100,23 @@ def _verdict(case: Case, verdict: Verdict) -> dict[str, Any]:
 
 def _evidence(case: Case) -> dict[str, Any]:
     found_starts, found_panels, found_tracks = starts(case), panels(case), tracks(case)
+    found_gpus, gates = gpu_tracks(case), case.plan.profile.gates
+    asked = {b.step for t in found_tracks for b in t.course} | {b.step for t in found_gpus for b in t.course}
     return {
         "starts": found_starts,
         "phases": phase_names(found_starts),
         "start_plot": plots.start_up(found_starts) if found_starts else None,
         "panels": [(p, plots.throughput(p, f"rate-{n}")) for n, p in enumerate(found_panels)],
         "tracks": [(t, plots.memory(t, f"memory-{n}", found_tracks)) for n, t in enumerate(found_tracks)],
-        "steps": [
-            (s, n) for n, s in enumerate(plots.STEP_BANDS) if any(b.step is s for t in found_tracks for b in t.course)
-        ],
+        "gpu_tracks": [(t, gpu_plots.gpu_memory(t, f"gpu-{n}", found_gpus, gates)) for n, t in enumerate(found_gpus)],
+        "gates": gates,
+        "line_styles": gpu_plots.STYLES[: max((len(t.lines) for t in found_gpus), default=0)],
+        "steps": [(s, n) for n, s in enumerate(plots.STEP_BANDS) if s in asked],
+        "kinds": kind_lines(case),
         "many_fold": plots.MANY_FOLD,
         "launches": launch_lines(case),
+        "arm_ledgers": arm_ledgers(case),
+        "launch_ledgers": launch_ledgers(case),
         "failures": failures(case),
         "contents": [(i, text) for i, text in CONTENTS if i != "failures" or failures(case)],
     }
@@ -129,6 +140,11 @@ def _source(source: str) -> Markup:
 def _is_short(text: str | None) -> bool:
     """True for a figure that stands right-aligned under others."""
     return text is None or len(text) <= SHORT
+
+
+def _mib(value: float | None) -> str | None:
+    """A change of memory, signed and in whole MiB."""
+    return None if value is None else f"{round(value):+,}"
 
 
 def _slug(word: str) -> str:

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from harness.judge.case import Case
 from harness.judge.proof import cache_proof
 from harness.judge.read import LaunchEvidence
-from harness.observe.vllm_log import Kind
+from harness.observe.log import Kind
 from harness.records import Exit, LaunchRecord, Lock, PlannedLaunch
 from harness.report.text import last_component
 from harness.words import Arm, LaunchStatus
 
-RESOLVED = (Kind.RUNNER, Kind.ATTENTION, Kind.SCHEDULED_TOKENS, Kind.GRAPHS, Kind.JIT_ARMED)
+RESOLVED = (
+    Kind.RUNNER, Kind.ATTENTION, Kind.MOE, Kind.ALL_REDUCE, Kind.SCHEDULED_TOKENS, Kind.GRAPHS, Kind.JIT_ARMED
+)  # fmt: skip
 """Log lines in which the engine says what it chose."""
 
 RESOLVED_LINES = 12

@@ -15,15 +15,16 @@ from harness.report.launches import (
     model_text,
     stack_differences,
 )
+from harness.report.ledgers import arm_ledgers
 from harness.report.model import NOTEWORTHY, counted, flags, noteworthy, untested, why
 from harness.report.summary import cell_text
 from harness.report.text import plural
 from harness.words import Arm, Word
 
 ORDER: tuple[tuple[str, ...], ...] = (
-    ("late",),
+    ("late", "specialisation mismatch", "claim late_jit_removed"),
     ("KV",),
-    ("memory", "residency", "lowest free", "free", "GPU", "host RSS"),
+    ("memory", "residency", "lowest free", "free", "GPU memory", "host PSS", "host RSS"),
     ("accepted",),
     ("identity", "known answers"),
     ("start-up", "cold start", "warm start"),
@@ -37,6 +38,7 @@ BY_CONTEXT = ("first prompt", "prefill", "decode", "tokens per step")
 """Rows whose short context stands before the long one."""
 
 TABLE_HEAD = "| row | cell | control | candidate | unit | word | reason |\n|:--|:--|--:|--:|:--|:--|:--|\n"
+LEDGER_HEAD = "| arm | mode | kernel | phase | source | specialisation |\n|:--|:--|:--|:--|:--|:--|\n"
 LOG_TAIL_CHARACTERS = 4_000
 
 
@@ -54,6 +56,12 @@ def comment(case: Case, verdict: Verdict) -> str:
                 tuple(map(_table_row, ordered(silent))),
                 head=f"\n<details><summary>{plural(len(silent), 'row')} not tested, without figures</summary>\n\n"
                 + TABLE_HEAD,
+                foot="\n</details>\n",
+            ),
+            Block(
+                "late kernels",
+                tuple(_late_kernels(case)),
+                head=f"\n<details><summary>Late kernels, each source by itself</summary>\n\n{LEDGER_HEAD}",
                 foot="\n</details>\n",
             ),
             Block("exact identities", tuple(_identities(case, verdict)), head="\n### What ran\n\n"),
@@ -126,6 +134,17 @@ def _identities(case: Case, verdict: Verdict) -> Iterable[str]:
     when = f"{run.started_wall} to {run.ended_wall or 'no recorded end'}"
     yield f"- session: {inline(run.session)}, {inline(when)}, seed {plan.seed}\n"
     yield f"- evidence root: {code(verdict.evidence_root_sha256)}\n"
+
+
+def _late_kernels(case: Case) -> Iterable[str]:
+    """Lines that name a kernel; those that do not are in the page."""
+    for ledger in arm_ledgers(case):
+        for late in ledger.lines:
+            line = late.line
+            if line.kernel is not None:
+                source = f"{line.source}: {line.what}"
+                cells = [ledger.arm, late.mode, line.kernel, line.phase, source, line.specialisation or "-"]
+                yield f"| {' | '.join(map(inline, cells))} |\n"
 
 
 def _failures(case: Case) -> Iterable[str]:

@@ -39,6 +39,8 @@ class Track:
     ready_s: float | None
     stop_s: float | None
     source: str
+    measure: str = "RSS"
+    """What a sample is: PSS or RSS."""
 
     @property
     def course(self) -> list[Band]:
@@ -78,16 +80,17 @@ def _track(planned: PlannedLaunch, launch: LaunchEvidence) -> Track | None:
         launch=planned,
         times_s=tuple((t - origin) / 1e9 for t in found.times_ns),
         mib=found.mib,
-        bands=tuple(_bands(launch, origin)),
-        ready_s=_since(origin, launch.ready_ns),
-        stop_s=_since(origin, launch.mark_ns("stop asked")),
+        bands=tuple(bands(launch, origin)),
+        ready_s=since(origin, launch.ready_ns),
+        stop_s=since(origin, launch.mark_ns("stop asked")),
         source=f"launches/{planned.id}/host.parquet, timeline.jsonl",
+        measure=launch.host_memory.best[0],
     )
 
 
-def _bands(launch: LaunchEvidence, origin_ns: int) -> list[Band]:
+def bands(launch: LaunchEvidence, origin_ns: int) -> list[Band]:
     """Steps of the course; passes of one step that follow each other are one band."""
-    bands: list[Band] = []
+    found: list[Band] = []
     open_ns: int | None = None
     for mark in launch.marks:
         if mark.mark == "step begins":
@@ -95,12 +98,13 @@ def _bands(launch: LaunchEvidence, origin_ns: int) -> list[Band]:
         elif mark.mark == "step ends" and open_ns is not None and mark.step is not None:
             label = f"{mark.step} {tokens_text(mark.context_tokens)}".strip()
             begin_s, end_s = (open_ns - origin_ns) / 1e9, (mark.mono_ns - origin_ns) / 1e9
-            if bands and bands[-1].label == label:
-                begin_s = bands.pop().begin_s
-            bands.append(Band(mark.step, label, begin_s, end_s))
+            if found and found[-1].label == label:
+                begin_s = found.pop().begin_s
+            found.append(Band(mark.step, label, begin_s, end_s))
             open_ns = None
-    return bands
+    return found
 
 
-def _since(origin_ns: int, time_ns: int | None) -> float | None:
+def since(origin_ns: int, time_ns: int | None) -> float | None:
+    """Seconds from one time to another; None where there is none."""
     return None if time_ns is None else (time_ns - origin_ns) / 1e9

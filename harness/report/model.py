@@ -26,6 +26,9 @@ NOTEWORTHY: tuple[Word, ...] = (
 )
 """Words whose rows stand before the tables, gravest first."""
 
+FAKE_DRIVER = "fake"
+"""How the fake NVML's driver version begins, so that no evidence of it is taken for a real one's."""
+
 _FIGURES = re.compile(r"^[+-][\d.]+ % \(better is \+\); |: steps/s [+-].*$")
 
 
@@ -102,6 +105,9 @@ def flags(case: Case) -> list[str]:
         found.append(f"the session was interrupted: {case.run.interrupted}")
     if never := [i for i, x in case.launches.items() if x.record is None]:
         found.append(f"never started: {shortened(never)}")
+    watches = [x.record.gpu for x in case.launches.values() if x.record and x.record.gpu]
+    if any((gpu.driver or "").startswith(FAKE_DRIVER) for watch in watches for gpu in watch.facts):
+        found.append("the GPUs are those of the fake NVML: nothing here was measured on a real one")
     if is_same_stack(case):
         found.append(
             "A/A session: both arms are the same stack and the same model, so any difference is noise or a fault "

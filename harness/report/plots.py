@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from harness.records import PlannedLaunch
 from harness.report import svg
-from harness.report.memories import Track
+from harness.report.memories import Band, Track
 from harness.report.speeds import Column, Panel
 from harness.report.starts import Start, phase_names
 from harness.words import Arm, Step
@@ -39,7 +39,7 @@ def start_up(found: Sequence[Start]) -> Markup:
     colours = dict(zip(phase_names(found), svg.PHASES, strict=False))
     notes = {}
     with svg.drawing(PHASE_WIDTH, height) as figure:
-        axes = _axes(figure, PHASE_LEFT, PHASE_BELOW, PHASE_WIDTH - 110, height - 2)
+        axes = pixel_axes(figure, PHASE_LEFT, PHASE_BELOW, PHASE_WIDTH - 110, height - 2)
         for row, start in enumerate(found):
             for n, stretch in enumerate(start.stretches):
                 gid = f"stretch-{row}-{n}"
@@ -72,7 +72,7 @@ def throughput(panel: Panel, name: str) -> Markup:
     width = max(PANEL_WIDTH, 70 + PANEL_COLUMN * len(panel.columns))
     notes: dict[str, tuple[str, str]] = {}
     with svg.drawing(width, PANEL_HEIGHT) as figure:
-        axes = _axes(figure, 70, 26, width - 8, PANEL_HEIGHT - 24)
+        axes = pixel_axes(figure, 70, 26, width - 8, PANEL_HEIGHT - 24)
         for x, column in enumerate(panel.columns):
             _draw_column(axes, x, column, panel.unit, notes)
         _set_rate_axis(axes, panel)
@@ -89,18 +89,18 @@ def memory(track: Track, name: str, all_tracks: Sequence[Track]) -> Markup:
     with svg.drawing(MEMORY_WIDTH, MEMORY_HEIGHT) as figure:
         bottom, top = 40, MEMORY_HEIGHT - 8
         middle = MEMORY_WIDTH - 60 if track.ready_s is None else 150
-        start = _axes(figure, 48, bottom, middle, top)
+        start = pixel_axes(figure, 48, bottom, middle, top)
         ready = track.times_s[-1] if track.ready_s is None else track.ready_s
         _draw_memory(start, track, 0.0, ready)
         start.set_ylim(0, 1.08 * max(max(t.mib) for t in all_tracks))
         start.set_xlabel("start-up, s", fontsize=SMALL)
         if track.ready_s is not None:
-            course = _axes(figure, middle + 14, bottom, MEMORY_WIDTH - 46, top)
+            course = pixel_axes(figure, middle + 14, bottom, MEMORY_WIDTH - 46, top)
             _draw_course(course, track, track.ready_s, all_tracks)
-        return svg.rendered(figure, name, f"{track.launch.id}: resident memory on the host over time, in MiB")
+        return svg.rendered(figure, name, f"{track.launch.id}: {track.measure} on the host over time, in MiB")
 
 
-def _axes(figure: Figure, left: float, bottom: float, right: float, top: float) -> Axes:
+def pixel_axes(figure: Figure, left: float, bottom: float, right: float, top: float) -> Axes:
     """Axes between these pixels of the figure, counted from its lower left corner."""
     width, height = (figure.get_size_inches() * svg.PIXELS_PER_INCH).tolist()
     axes = figure.add_axes((left / width, bottom / height, (right - left) / width, (top - bottom) / height))
@@ -152,10 +152,16 @@ def _set_rate_axis(axes: Axes, panel: Panel) -> None:
     axes.set_ylim(middle - half, middle + half)
 
 
+def _group(launch: PlannedLaunch) -> str:
+    if launch.burn_in:
+        return "burn-in"
+    return f"{launch.warmup} {launch.cache}{' trace' if launch.trace else ''}"
+
+
 def _name_groups(axes: Axes, launches: Sequence[PlannedLaunch]) -> None:
     """Above the panel: which launches share warm-up and cache."""
     begin = 0
-    for label, members in groupby(launches, key=lambda x: "burn-in" if x.burn_in else f"{x.warmup} {x.cache}"):
+    for label, members in groupby(launches, key=_group):
         end = begin + len(list(members))
         axes.text(
             (begin + end - 1) / 2,
@@ -187,8 +193,13 @@ def _draw_course(axes: Axes, track: Track, ready_s: float, all_tracks: Sequence[
     axes.set_ylim(low, high)
     axes.yaxis.tick_right()
     axes.set_xlabel("course, s", fontsize=SMALL)
-    pixels_per_s = axes.get_window_extent().width / max(end - ready_s, 1e-3)
-    for band in track.course:
+    shade_course(axes, track.course, end - ready_s)
+
+
+def shade_course(axes: Axes, course: Sequence[Band], seconds: float) -> None:
+    """Steps of the course as bands behind the lines; names where there is room for them."""
+    pixels_per_s = axes.get_window_extent().width / max(seconds, 1e-3)
+    for band in course:
         axes.axvspan(band.begin_s, band.end_s, facecolor=STEP_BANDS[band.step], linewidth=0, zorder=0.1)
         if (band.end_s - band.begin_s) * pixels_per_s >= LABEL_FITS_PX:
             middle = (band.begin_s + band.end_s) / 2

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from harness.judge.case import Case
 from harness.judge.rates import Decode, decode_pass, prefill_rate
-from harness.judge.read import LaunchEvidence, WindowEvidence
+from harness.judge.read import LaunchEvidence, WindowEvidence, prompt_class
 from harness.judge.rows import speed
 from harness.records import PlannedLaunch
 from harness.report.launches import in_order
@@ -70,7 +70,7 @@ PREFILL: Metric = (
     "prefill",
     "tok/s",
     Step.PREFILL,
-    lambda w: None if w.fault or len(w.requests) != 1 else prefill_rate(w.requests[0]),
+    lambda w: None if w.fault or w.stalled or len(w.requests) != 1 else prefill_rate(w.requests[0]),
     speed.prefill,
 )
 
@@ -104,14 +104,17 @@ def _panel(case: Case, mode: str, context: int, metric: Metric) -> Panel:
     columns = []
     for planned in in_order(case):
         launch = case.launches[planned.id]
-        windows = launch.windows_of(step, context) if planned.mode == mode else []
+        windows = launch.windows_of(step, context) if planned.mode == mode and not planned.trace else []
         if windows:
             points = tuple(_point(planned, w, of_pass(w)) for w in windows)
             columns.append(Column(planned, points, median(launch, context)))
+    if step is Step.DECODE and case.draft_tokens(mode):
+        drafted = (w for p in in_order(case) if p.mode == mode for w in case.launches[p.id].windows_of(step, context))
+        unit = f"{unit}, {prompt_class(drafted)}"
     return Panel(name, unit, mode, context, tuple(columns))
 
 
 def _point(planned: PlannedLaunch, window: WindowEvidence, value: float | None) -> Point:
-    fault = None if value is not None else window.fault or "its requests were not timed"
+    fault = None if value is not None else window.fault or window.stalled or "its requests were not timed"
     asked = ", ".join(r.request for r in window.requests)
     return Point(window.window.pass_number, value, fault, f"launches/{planned.id}/requests.jsonl request {asked}")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from harness.judge.case import Case
 from harness.judge.read import LaunchEvidence
 from harness.judge.rows.startup import start_phases
+from harness.observe.log import Kind
 from harness.observe.phases import HEALTHY, LAST_COUNTS, PROCESS, SERVED, STRETCHES
-from harness.observe.vllm_log import Kind
 from harness.records import PlannedLaunch
 from harness.report.launches import in_order
 

@@ -24,8 +24,8 @@ PIXELS_PER_INCH = 72
 INK, FAINT, GRID = "#000101", "#000202", "#000303"
 CONTROL, CANDIDATE = "#000404", "#000505"
 UNEXPLAINED = "#000606"
-PHASES = tuple(f"#0010{n:02x}" for n in range(9))
-BANDS = tuple(f"#0020{n:02x}" for n in range(7))
+PHASES = tuple(f"#0010{n:02x}" for n in range(14))
+BANDS = tuple(f"#0020{n:02x}" for n in range(10))
 
 _VARIABLES = {
     INK: "ink",

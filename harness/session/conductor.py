@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from filelock import FileLock
 
+from harness.config.checks import Check
 from harness.errors import SetupFailure
 from harness.evidence.bundle import Bundle, write_record
 from harness.forge.truth import load_rule_file
@@ -14,6 +15,7 @@ from harness.launch.launcher import Launcher, LaunchFailed
 from harness.launch.locks import lane_lock
 from harness.paths import work_root
 from harness.records import Plan, PlannedLaunch
+from harness.session.checking import checks_of, wait_for_checks
 from harness.session.host import gpus_of_lanes
 from harness.session.live import LiveLaunch
 from harness.session.proving import proof_of
@@ -51,8 +53,14 @@ class Conductor:
         self._looks: dict[str, Look] = {}
         self._locks: dict[int, list[FileLock]] = {}
         self._lanes: tuple[tuple[str, ...], ...] | None = None
+        self._gpu_baselines: dict[int, dict[str, int]] = {}
+        """By lane and GPU: bytes in use before the lane's first launch."""
         self._models = {arm: bundle.lock(arm).model for arm in Arm}
         self._ids_below = _ids_below(bundle)
+        self.source_checks = checks_of(self.plan)
+        self.awaited_checks: tuple[Check, ...] = ()
+        """Those that this run was asked for: nothing is launched before they have ended."""
+        self._unchecked: SetupFailure | None = None
 
     def enter(self, launch: PlannedLaunch) -> LiveLaunch:
         """The running server of this launch, started now if it is not running yet.
@@ -73,11 +81,21 @@ class Conductor:
             return self._live
         self.leave()
         self._hold_lane(launch.lane)
+        if self._unchecked is not None:
+            raise self._fail(launch, self._unchecked)
         if self.bundle.launch(launch.id).record_file.exists():
             # Starting it again would measure another server, and overwrite what the first one left.
             raise self._fail(launch, SetupFailure(f"{launch.id} has run already; keep the plan's order and its lanes"))
         caches, model = self._caches(launch.lane), self._models[launch.arm]
-        live = LiveLaunch(self.plan, launch, self.bundle, caches, model, gpus=self._gpus(launch.lane))
+        live = LiveLaunch(
+            self.plan,
+            launch,
+            self.bundle,
+            caches,
+            model,
+            gpus=self._gpus(launch.lane),
+            gpu_baseline=self._gpu_baselines.setdefault(launch.lane, {}),
+        )
         self._live = live
         try:
             live.start(self._launchers[launch.arm], self._ids_below, prove=self._proofs[launch.arm])
@@ -120,6 +138,10 @@ class Conductor:
 
     def _hold_lane(self, lane: int) -> None:
         if lane not in self._locks:
+            try:
+                wait_for_checks(self.bundle, self.awaited_checks)
+            except SetupFailure as e:
+                self._unchecked = e
             self._locks[lane] = lane_lock(self._gpus(lane) or (f"{self.plan.session}/lane-{lane}",), LOCK_WAIT_S)
 
     def _gpus(self, lane: int) -> tuple[str, ...]:

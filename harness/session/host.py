@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.config.model import Profile
 from harness.errors import SetupFailure
-
-QUERY = "name,memory.total,uuid"
 
 
 @dataclass(frozen=True)
@@ -36,42 +32,29 @@ def gpus() -> tuple[Gpu, ...]:
     Raises:
         SetupFailure: there is a driver and it does not answer: that host must not count as one without GPUs.
     """
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
+    from harness.observe.gpu.nvml import NoDriver, Unreadable, open_nvml  # noqa: PLC0415  # NVML only where asked for
+
+    try:
+        nvml = open_nvml()
+    except NoDriver:
         return ()
     try:
-        done = subprocess.run(
-            [tool, f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=True,
-        )
-        return parse_query(done.stdout)
-    except (subprocess.SubprocessError, ValueError) as e:
-        raise SetupFailure(
-            f"nvidia-smi is installed but gives no answer ({e}); mend the driver, or choose PROFILE="
-        ) from e
-
-
-def parse_query(text: str) -> tuple[Gpu, ...]:
-    """Rows of `nvidia-smi --query-gpu=name,memory.total,uuid --format=csv,noheader,nounits`.
-
-    Raises:
-        ValueError: a row has another form.
-    """
-    found = []
-    for line in filter(str.strip, text.splitlines()):
-        name, memory, uuid = (part.strip() for part in line.split(","))
-        found.append(Gpu(name, int(memory), uuid))
-    return tuple(found)
+        found = [nvml.device(uuid).facts() for uuid in nvml.uuids()]
+    except Unreadable as e:
+        raise SetupFailure(f"the NVIDIA driver does not list its GPUs ({e}); mend it, or choose PROFILE=") from e
+    finally:
+        nvml.close()
+    for facts, missing in found:
+        if facts.name is None or facts.memory_bytes is None:
+            raise SetupFailure(f"{facts.uuid} does not say what it is ({missing}); mend the driver, or choose PROFILE=")
+    return tuple(Gpu(f.name or "", (f.memory_bytes or 0) >> 20, f.uuid) for f, _ in found)
 
 
 def gpus_of_lanes(profile: Profile) -> tuple[tuple[str, ...], ...]:
     """UUIDs of the GPUs of each lane, in the driver's order; empty tuples for a profile of the CPU.
 
     Raises:
-        SetupFailure: this host lacks some of them.
+        SetupFailure: this host lacks some of them, or its driver does not answer.
     """
     host = profile.host
     lanes = min(host.lanes, len(profile.plan.modes))
@@ -81,7 +64,7 @@ def gpus_of_lanes(profile: Profile) -> tuple[tuple[str, ...], ...]:
     fitting = [g.uuid for g in found if host.gpu_name in g.name]
     if len(fitting) < host.gpus * lanes:
         wanted = f"{host.gpus * lanes} x {host.gpu_name or 'NVIDIA GPU'}"
-        here = counted([g.name for g in found]) or "no NVIDIA GPU (no nvidia-smi, or it lists none)"
+        here = counted([g.name for g in found]) or "no NVIDIA GPU (no driver, or it lists none)"
         raise SetupFailure(f"profile {profile.name} needs {wanted}; this host has {here}")
     return tuple(tuple(fitting[lane * host.gpus : (lane + 1) * host.gpus]) for lane in range(lanes))
 

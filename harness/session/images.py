@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,13 +85,10 @@ def refuse_images(stacks: tuple[Loaded[Stack], ...], profile: Profile) -> None:
 
 def _pinned(profile: Profile, tell: Tell) -> Resolved:
     assert profile.image is not None
-    launcher = docker_launcher(profile)
-    try:
+    reference = profile.image.reference
+    with contextlib.closing(docker_launcher(profile)) as launcher:
         version = launcher.prepare(tell, gpus=profile.host.gpus)
-        reference = profile.image.reference
         return Resolved(ArmImage(name=reference, image_id=launcher.image_id(), base_reference=reference), version)
-    finally:
-        launcher.close()
 
 
 def _locked(stack: Loaded[Stack], given: Path | None, tell: Tell) -> tuple[Path, StackLock]:
@@ -121,11 +119,8 @@ def _built(profile: Profile, stack: Stack, folder: Path, lock: StackLock, tell: 
         reused=made.reused,
         build_log_sha256=file_sha256(log) if made.tag and log.is_file() else None,
     )
-    launcher = docker_launcher(profile, made.image_id)
-    try:
+    with contextlib.closing(docker_launcher(profile, made.image_id)) as launcher:
         version = launcher.prepare(tell, gpus=profile.host.gpus)
-    finally:
-        launcher.close()
     _look_into(profile, stack, image, lock)
     return Resolved(image, version, folder, log if image.build_log_sha256 else None)
 

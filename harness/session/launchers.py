@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from harness.config.model import Profile
@@ -48,8 +49,5 @@ def remove_abandoned_containers() -> list[str]:
     from harness.launch.docker.cleaning import clean_up  # noqa: PLC0415
     from harness.launch.docker.engine import connect  # noqa: PLC0415
 
-    engine = connect()
-    try:
+    with contextlib.closing(connect()) as engine:
         return clean_up(engine)
-    finally:
-        engine.close()

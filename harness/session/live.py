@@ -8,8 +8,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
+from harness.client.asks import Sampling
 from harness.config.model import Context
 from harness.errors import SetupFailure
 from harness.evidence.bundle import Bundle, LaunchDir, append_record, write_json, write_record
@@ -26,10 +28,23 @@ from harness.launch.launcher import (
 )
 from harness.launch.logpipe import tail
 from harness.launch.readiness import FirstRequestServed, Healthy, ModelNamed, wait_until_ready
-from harness.observe.sampler import HostSampler
-from harness.records import ENGINE_STAGE, LaunchRecord, Mark, OutputRecord, Plan, PlannedLaunch, RequestRecord
+from harness.launch.tracing import FOLDER, TRACER, collect, traced_environment
+from harness.observe.jit.files import Entry, Listing, changes
+from harness.records import (
+    ENGINE_STAGE,
+    KINDS_STAGE,
+    LaunchRecord,
+    Mark,
+    OutputRecord,
+    Plan,
+    PlannedLaunch,
+    RequestRecord,
+)
 from harness.session.asking import Asker, Wanted
 from harness.session.compose import engine_command, environment_layers, server_argv
+from harness.session.priming import prime, serve_first
+from harness.session.prompts import freeze
+from harness.session.watching import Watching
 from harness.words import Cache, LaunchStatus, Step, Warmup
 
 DEFAULT_IDS_BELOW = 1000
@@ -52,18 +67,21 @@ class LiveLaunch:
         model: str,
         *,
         gpus: tuple[str, ...] = (),
+        gpu_baseline: dict[str, int] | None = None,
     ) -> None:
         self.plan = plan
         self.launch = launch
         self.folder = bundle.launch(launch.id)
+        self._bundle = bundle
         self._caches = caches
         work = Path(tempfile.mkdtemp(prefix=WORK_DIR_PREFIX))
-        self._folders = Folders(model, caches.live, work, gpus)
+        self._folders = Folders(model, caches.live, work, gpus, TRACER if launch.trace else None)
         self._server: Server | None = None
         self._asker: Asker | None = None
-        self._sampler: HostSampler | None = None
-        self._cache_listings: dict[str, dict[str, int]] = {}
+        self._watching = Watching(plan.profile, gpus, self.folder, {} if gpu_baseline is None else gpu_baseline)
+        self._cache_listings: dict[str, Listing] = {}
         self._record: LaunchRecord | None = None
+        self._last_step: Step | None = None
 
     @property
     def base_url(self) -> str:
@@ -74,6 +92,10 @@ class LiveLaunch:
     def resident_mib(self) -> int:
         """Resident memory of the server's processes now, in MiB."""
         return sum(self._server.resident_bytes().values()) >> 20 if self._server is not None else 0
+
+    def sample_memory(self) -> None:
+        """Take a memory sample now, between those that are taken all the time."""
+        self._watching.read(everything=True)
 
     # -- start and stop ---------------------------------------------------------------------------
 
@@ -102,11 +124,12 @@ class LiveLaunch:
             self._cache_listings["start"] = listing(self._caches.live)
             spec = self._spec(launcher.view(self._folders))
             self._update(argv=tuple(spec.argv), env=redacted(spec.env))
+            self._watching.begin()
+            self._update(gpu=self._watching.gpu)
             self._server = launcher.start(spec)
             self.mark("process started", "launcher", mono_ns=self._server.started_ns)
             self._update(container=self._server.container())
-            self._sampler = HostSampler(self._server.resident_bytes, self.folder.host_samples_file)
-            self._sampler.start()
+            self._watching.follow(self._server)
             self._asker = Asker(
                 self.folder,
                 self._server.base_url,
@@ -118,8 +141,10 @@ class LiveLaunch:
             self._become_ready()
             if prove is not None:
                 prove(self._server, self.folder)
+            self._watching.read(everything=True)
+            self._freeze_prompts()
             if self.launch.warmup is Warmup.PRIMED:
-                self._prime()
+                prime(self)
         except (LaunchFailed, SetupFailure) as e:
             stage, reason = (e.stage, e.reason) if isinstance(e, LaunchFailed) else ("caches", str(e))
             self.stop(LaunchStatus.FAILED, stage=stage, reason=reason)
@@ -134,19 +159,24 @@ class LiveLaunch:
         changes: dict[str, object] = {}
         if self._server is not None:
             changes["effective_argv"] = self._server.effective_argv() or self._record.effective_argv
+            self._watching.read(everything=True)
             self.mark("stop asked", "launcher")
             exit_ = changes["exit"] = self._server.stop(self.plan.profile.timeouts.stop_s)
             self.mark("stopped", "launcher")
+            if (returned := self._watching.server_ended()) is not None:
+                self.mark("GPU memory back" if returned else "GPU memory not back", "gpu")
             if status is LaunchStatus.COMPLETED and exit_.error:  # its log may lack the end
                 status, stage, reason = LaunchStatus.FAILED, ENGINE_STAGE, exit_.error
             changes["log_sha256"], changes["log_bytes"] = self._server.log_digest()
             changes["container"] = self._server.container()
-        if self._sampler is not None:
+        if self.launch.trace and self._server is not None:
             with contextlib.suppress(OSError):  # a full disk must not cost the record too: the missing file shows
-                self._sampler.finish()
+                collect(self._folders.work, self.folder.trace_dir)
+        changes["gpu"] = self._watching.finish()
         if self._caches.live.is_dir():
             self._cache_listings["end"] = listing(self._caches.live)
-            if status is LaunchStatus.COMPLETED and self.launch.cache is Cache.COLD and not self.launch.burn_in:
+            served = status is LaunchStatus.COMPLETED or stage == KINDS_STAGE
+            if served and self.launch.cache is Cache.COLD and self.launch.measured:
                 self._caches.keep(self.launch.id)
         write_json(self.folder.caches_file, self._cache_listings)
         if status is LaunchStatus.FAILED:
@@ -166,14 +196,21 @@ class LiveLaunch:
             exit_ = self._server.ended() if self._server is not None else None
         except LaunchFailed as e:
             return e
-        return None if exit_ is None else LaunchFailed("after ready", f"the server ended by itself ({exit_.how})")
+        if exit_ is None:
+            return None
+        stage = KINDS_STAGE if self._last_step is Step.REQUEST_KINDS else "after ready"
+        return LaunchFailed(stage, f"the server ended by itself ({exit_.how})")
 
     # -- the course -------------------------------------------------------------------------------
 
     def first_prompt(self, context: Context) -> Recorded:
         """The first prompt of this length that the server ever sees."""
         wanted = Wanted(context.prompt_tokens, self.plan.profile.course.first_prompt_output_tokens)
-        return self.ask(Step.FIRST_PROMPT, [wanted], context_tokens=context.prompt_tokens)
+        self._watching.read()  # what the prompt takes and keeps is counted from here
+        recorded = self.ask(Step.FIRST_PROMPT, [wanted], context_tokens=context.prompt_tokens)
+        self._watching.read()
+        self._list_changes(f"after {Step.FIRST_PROMPT} {context.prompt_tokens}")
+        return recorded
 
     def prefill(self, context: Context) -> Recorded:
         """Prefill passes: one prompt, one output token, each with a prompt of its own."""
@@ -189,12 +226,23 @@ class LiveLaunch:
         ]
 
     def decode(self, context: Context) -> Recorded:
-        """Decode passes: a prompt of the context's length, then a fixed number of output tokens."""
-        wanted = Wanted(context.prompt_tokens, self.plan.profile.course.decode_output_tokens)
+        """Decode passes: a prompt of the context's length, then a fixed number of output tokens.
+
+        Passes are numbered on from one number of streams to the next, so that no prompt comes twice.
+        """
+        course = self.plan.profile.course
+        wanted = Wanted(context.prompt_tokens, course.decode_output_tokens)
+        passes = [streams for streams in context.streams for _ in range(context.decode_passes)]
         return [
             recorded
-            for number in range(context.decode_passes)
-            for recorded in self.ask(Step.DECODE, [wanted], context_tokens=context.prompt_tokens, pass_number=number)
+            for number, streams in enumerate(passes)
+            for recorded in self.ask(
+                Step.DECODE,
+                [wanted] * (streams * course.requests_per_stream if streams > 1 else 1),
+                context_tokens=context.prompt_tokens,
+                pass_number=number,
+                concurrent=streams,
+            )
         ]
 
     def identity(self) -> Recorded:
@@ -203,7 +251,7 @@ class LiveLaunch:
         wanted = Wanted(
             course.identity_prompt_tokens,
             course.identity_output_tokens,
-            logprobs=course.identity_logprobs or None,
+            Sampling(logprobs=course.identity_logprobs or None),
             prompt_pass=0,
         )
         return [
@@ -266,37 +314,25 @@ class LiveLaunch:
         stages = (
             Healthy(timeouts.health_s),
             ModelNamed(self.plan.profile.model.served_name, timeouts.model_named_s),
-            FirstRequestServed(self._serve_first, timeouts.first_request_s),
+            FirstRequestServed(partial(serve_first, self), timeouts.first_request_s),
         )
         wait_until_ready(self._server, stages, lambda name: self.mark(name, "http"))
         self._cache_listings["ready"] = listing(self._caches.live)
         self._update(effective_argv=self._server.effective_argv())
 
-    def _serve_first(self) -> str | None:
-        deadline_s = self.plan.profile.timeouts.first_request_s
-        [(request, _)] = self.ask(Step.READINESS, [Wanted(16, 8)], deadline_s=deadline_s)
-        if request.complete:
-            return None
-        return request.error or (
-            f"asked for {request.asked_tokens} tokens, got {sum(request.event_tokens)} "
-            f"(usage {request.usage}, finish reason {request.finish_reason})"
-        )
-
-    def _prime(self) -> None:
-        for number, rung in enumerate(self.plan.profile.course.ladder):
-            wanted = Wanted(rung.prompt_tokens, rung.output_tokens, rung.temperature, rung.top_p, rung.seed)
-            answers = self.ask(Step.LADDER, [wanted] * rung.concurrent, pass_number=number, concurrent=rung.concurrent)
-            for request, _ in answers:
-                if not request.complete:
-                    death = self.death()
-                    told = f"; {death.reason}" if death else ""
-                    stage = ENGINE_STAGE if death and death.stage == ENGINE_STAGE else "ladder"
-                    raise LaunchFailed(stage, f"rung {number}: {request.error or 'not served in full'}{told}")
+    def _freeze_prompts(self) -> None:
+        profile = self.plan.profile
+        if profile.course.prompts == "text" and self._asker is not None:
+            model, seed = profile.model.served_name, self.plan.seed
+            self._asker.texts, own = freeze(self._bundle, self.launch.id, self.base_url, model=model, seed=seed)
+            self._update(prompts_sha256=own)
 
     def _spec(self, view: View) -> ServerSpec:
         """The command and environment that name everything as the server sees it."""
         plan = self.plan
         (self._folders.work / "home").mkdir()
+        if self.launch.trace:
+            (self._folders.work / FOLDER).mkdir()
         layers = environment_layers(plan.profile, plan.stack(self.launch.arm), self.launch)
         env = server_environment(
             engine=engine_command(plan.profile)[0],
@@ -305,6 +341,8 @@ class LiveLaunch:
             caches=view.caches,
             layers=(view.defaults, *layers, view.owned),
         )
+        if view.tracer is not None:
+            env = traced_environment(env, tracer=view.tracer, work=view.work)
         return ServerSpec(
             launch=self.launch.id,
             argv=server_argv(plan, self.launch, view.model, view.port, view.host),
@@ -319,8 +357,17 @@ class LiveLaunch:
             container_file=self.folder.container_file,
         )
 
+    def _list_changes(self, stage: str) -> None:
+        """List what is new in the cache folders: a file may be gone again by the end."""
+        known: dict[str, Entry] = {}
+        for listed in self._cache_listings.values():
+            known |= listed
+        now = listing(self._caches.live)
+        self._cache_listings[stage] = {c.path: now[c.path] for c in changes(known, now)}
+
     @contextlib.contextmanager
     def _step(self, step: Step, context_tokens: int | None) -> Iterator[None]:
+        self._last_step = step
         self.mark("step begins", "course", step=step, context_tokens=context_tokens)
         try:
             yield

@@ -23,6 +23,7 @@ from harness.session.images import Resolved, keep_lock, refuse_images, resolve_i
 from harness.session.launchers import process_launcher, remove_abandoned_containers
 from harness.session.plan import make_plan
 from harness.session.selection import Selection
+from harness.session.selftest import self_test
 from harness.words import Arm
 
 HASHED_BELOW_BYTES = 1 << 30
@@ -76,6 +77,9 @@ def open_session(
         if lock.arm in images:
             keep_lock(images[lock.arm], bundle, lock.arm)
     write_record(bundle.plan_file, plan)
+    if profile.client.selftest_s:
+        tell("testing the client against the built-in server")
+        write_record(bundle.selftest_file, self_test(profile.client))
     write_record(
         bundle.run_file,
         Run(

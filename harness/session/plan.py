@@ -1,8 +1,8 @@
 """From a profile and two stacks to an ordered list of launches.
 
 The order inside a lane: burn-in, then per mode the cold launches (whose caches the warm ones copy),
-then the warm pairs, the two launches of a pair side by side. Pairs come in blocks of two, AB BA or
-BA AB by a seeded coin, so that a steady drift of the host cancels (DESIGN 6).
+then the warm pairs, the two launches of a pair side by side, and at the end the traces. Pairs come in
+blocks of two, AB BA or BA AB by a seeded coin, so that a steady drift of the host cancels (DESIGN 6).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 import random
 from collections.abc import Iterator
 
-from harness.config.model import Profile, Stack
+from harness.config.model import Profile, Stack, planned_checks
 from harness.records import MEASUREMENT_VERSION, Plan, PlannedLaunch
 from harness.statistics import Past
 from harness.words import Arm, Cache, Warmup
@@ -32,7 +32,11 @@ def make_plan(
     """The plan of a session. The same profile and seed give the same launches in the same order.
 
     What is known of the host's noise is frozen in it: history that grows later changes no verdict.
+
+    Raises:
+        ConfigError: the arms cannot be checked alike.
     """
+    planned_checks(profile, control, candidate)
     launches = tuple(_numbered(profile))
     estimate = profile.estimate
     first = [x for x in launches if x.look == 1]
@@ -63,6 +67,12 @@ def _primary_metrics(profile: Profile) -> tuple[str, ...]:
         for metric in (
             *(f"prefill {c.prompt_tokens}" for c in profile.course.contexts),
             *(f"{_decode(profile, mode)} {c.prompt_tokens}" for c in profile.course.contexts),
+            *(
+                f"{_decode(profile, mode)}, {n} streams {c.prompt_tokens}"
+                for c in profile.course.contexts
+                for n in c.streams
+                if n > 1
+            ),
             "start-up",
         )
     )
@@ -78,11 +88,12 @@ def _numbered(profile: Profile) -> Iterator[PlannedLaunch]:
     ordinal = 0
     for lane in range(lanes):
         cold_of: dict[tuple[Arm, str], str] = {}
-        for arm, mode, warmup, cache, pair in _lane(profile, lane, lanes):
+        every = [(*x, False) for x in _lane(profile, lane, lanes)] + [(*x, True) for x in _traces(profile, lane, lanes)]
+        for arm, mode, warmup, cache, pair, trace in every:
             ordinal += 1
-            kind = "burn-in" if pair < 0 else f"{warmup}-{cache}"
+            kind = "burn-in" if pair < 0 else f"{warmup}-{cache}{'-trace' if trace else ''}"
             launch_id = f"{ordinal:03d}-{arm}-{mode}-{kind}"
-            if cache is Cache.COLD and pair >= 0:
+            if cache is Cache.COLD and pair >= 0 and not trace:
                 cold_of.setdefault((arm, mode), launch_id)
             yield PlannedLaunch(
                 ordinal=ordinal,
@@ -95,6 +106,7 @@ def _numbered(profile: Profile) -> Iterator[PlannedLaunch]:
                 pair=pair,
                 look=1 if pair < profile.plan.pairs else 2,
                 warm_from=cold_of.get((arm, mode)) if cache is Cache.WARM else None,
+                trace=trace,
             )
 
 
@@ -114,6 +126,19 @@ def _lane(profile: Profile, lane: int, lanes: int) -> Iterator[tuple[Arm, str, W
                 for warmup in plan.warmups:
                     for arm in _pair_order(plan.seed, f"{mode}/{warmup}", pair):
                         yield arm, mode, warmup, Cache.WARM, pair
+
+
+def _traces(profile: Profile, lane: int, lanes: int) -> Iterator[tuple[Arm, str, Warmup, Cache, int]]:
+    """One launch per arm and mode with the tracer inside, after all that is measured.
+
+    Cold, since a kernel library that finds its own files compiles nothing that could be seen; and with the
+    engine's warm-ups alone, where they are planned: the state that a user's first long prompt meets.
+    """
+    plan = profile.plan
+    warmup = Warmup.ENGINE if Warmup.ENGINE in plan.warmups else plan.warmups[0]
+    for mode in plan.modes[lane::lanes] if plan.trace else ():
+        for arm in AB:
+            yield arm, mode, warmup, Cache.COLD, 0
 
 
 def _cold_warmups(profile: Profile) -> tuple[Warmup, ...]:

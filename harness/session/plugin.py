@@ -16,12 +16,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:  # a pytest run of somebody else must not pay for these
+    from harness.checks.evidence import Checked
+    from harness.config.checks import Check
     from harness.config.model import Context
     from harness.records import PlannedLaunch
+    from harness.session.checking import SourceChecks
     from harness.session.conductor import Conductor
     from harness.session.live import LiveLaunch
 
 CONDUCTOR: pytest.StashKey[Conductor] = pytest.StashKey()
+SOURCE_CHECKS: pytest.StashKey[SourceChecks] = pytest.StashKey()
 BUNDLE: pytest.StashKey[Path] = pytest.StashKey()
 OWNER: pytest.StashKey[bool] = pytest.StashKey()
 SUMMARY: pytest.StashKey[list[str]] = pytest.StashKey()
@@ -52,12 +56,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
     from harness.errors import QualifyError  # noqa: PLC0415
     from harness.evidence.bundle import Bundle  # noqa: PLC0415
+    from harness.session.checking import SourceChecks  # noqa: PLC0415
     from harness.session.conductor import Conductor  # noqa: PLC0415
     from harness.session.launchers import launchers_of  # noqa: PLC0415
 
     try:
         bundle = Bundle(Path(folder)) if folder else _open(config, profile)
         config.stash[CONDUCTOR] = Conductor(bundle, launchers_of(bundle), _first_look)
+        config.stash[SOURCE_CHECKS] = SourceChecks(bundle, bundle.plan())
     except QualifyError as e:
         raise pytest.UsageError(str(e)) from None
     config.stash[BUNDLE] = bundle.root
@@ -99,13 +105,19 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`launch` (and so `server`) runs over the plan's launches, `context` over its contexts."""
+    """`launch` (and so `server`) runs over the plan's launches, `context` over its contexts.
+
+    `source_check` (and so `checked`) runs over its source checks.
+    """
     conductor = metafunc.config.stash.get(CONDUCTOR, None)
-    if "launch" in metafunc.fixturenames:
-        if conductor is None:
-            raise pytest.UsageError("these checks need a server: give --qualify-profile NAME, or use `qualify run`")
+    if conductor is None and not {"launch", "source_check"}.isdisjoint(metafunc.fixturenames):
+        raise pytest.UsageError("these checks need a server: give --qualify-profile NAME, or use `qualify run`")
+    if "launch" in metafunc.fixturenames and conductor is not None:
         launches = conductor.plan.launches
         metafunc.parametrize("launch", launches, ids=[x.id for x in launches], scope="session")
+    if "source_check" in metafunc.fixturenames and conductor is not None:
+        checks = conductor.source_checks
+        metafunc.parametrize("source_check", checks, ids=[c.name for c in checks], scope="session")
     if "context" in metafunc.fixturenames and conductor is not None:
         contexts = conductor.plan.profile.course.contexts
         metafunc.parametrize("context", contexts, ids=[str(c.prompt_tokens) for c in contexts])
@@ -121,6 +133,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if CONDUCTOR not in config.stash:
         yield
         return
+    _leave_out_checks_of_nothing(config, items)
     for item in items:
         launch = _launch_of(item)
         item.add_marker(pytest.mark.xdist_group(f"lane-{launch.lane if launch else 0}"))
@@ -138,6 +151,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return (launch.lane, launch.ordinal, steps.index(step), context.prompt_tokens if context else 0)
 
     items.sort(key=place)  # stable: checks of one step keep the order of their file
+
+
+def _leave_out_checks_of_nothing(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where no source check is planned, pytest would show one that is skipped."""
+    if not config.stash[CONDUCTOR].source_checks:
+        empty = [item for item in items if "source_check" in _params(item)]
+        config.hook.pytest_deselected(items=empty)
+        items[:] = [item for item in items if item not in empty]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Which source checks this run really has: every lane waits for these, and for no other."""
+    if CONDUCTOR in session.config.stash:
+        chosen = dict.fromkeys(_params(item).get("source_check") for item in session.items)
+        session.config.stash[CONDUCTOR].awaited_checks = tuple(check for check in chosen if check is not None)
+
+
+@pytest.fixture
+def checked(request: pytest.FixtureRequest, source_check: Check) -> Checked:
+    """A source check that has run in both arms."""
+    from harness.checks.evidence import read_checked  # noqa: PLC0415
+
+    request.config.stash[SOURCE_CHECKS].run(source_check)
+    return read_checked(request.config.stash[CONDUCTOR].bundle, source_check)
 
 
 @pytest.fixture
@@ -205,6 +242,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if CONDUCTOR not in config.stash:
         return
     interrupted = "stopped by the user or the system" if exitstatus == pytest.ExitCode.INTERRUPTED else None
+    config.stash[SOURCE_CHECKS].close()
     config.stash[CONDUCTOR].close(interrupted)
     if not config.stash[OWNER] or config.getoption("qualify_bundle"):
         return

@@ -63,12 +63,19 @@ def snapshot(bundle: Bundle, plan: Plan, elapsed_s: float) -> Snapshot:
             phase, since_ns = _last_mark(folder.timeline_file)
             current.append(Current(launch.id, phase, _since_s(since_ns)))
             running_s.append(_since_s(begin_ns))
+    current += _running_checks(bundle)
     remaining_s = plan.estimate_s - elapsed_s
     if ended_s:
         mean_s = sum(ended_s) / len(ended_s)
         left_s = mean_s * (len(launches) - len(ended_s)) - sum(min(x, mean_s) for x in running_s)
         remaining_s = left_s / len({x.lane for x in plan.launches})
     return Snapshot(len(ended_s), tuple(failed), len(launches), tuple(current), max(0.0, remaining_s))
+
+
+def _running_checks(bundle: Bundle) -> list[Current]:
+    """Source checks that have begun in an arm and not ended."""
+    begun = [folder for folder in sorted(bundle.checks_dir.glob("*/*")) if not (folder / "check.json").is_file()]
+    return [Current(f"source check {x.parent.name}", x.name, max(0.0, time.time() - x.stat().st_mtime)) for x in begun]
 
 
 def _since_s(time_ns: int | None) -> float:

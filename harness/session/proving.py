@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from harness.errors import SetupFailure
 from harness.evidence.bundle import Bundle, LaunchDir, write_record
 from harness.image.expected import expected_of
 from harness.launch.launcher import LaunchFailed, Server
-from harness.records import IMAGE_STAGE
+from harness.records import ENGINE_STAGE, IMAGE_STAGE
 from harness.session.compose import engine_command
 from harness.session.live import Proof
 from harness.stack.reading import parse_lock
@@ -29,21 +31,19 @@ def proof_of(bundle: Bundle, arm: Arm) -> Proof | None:
 
         container = server.container()
         assert container is not None
-        engine = connect()
         try:
-            found = verify_running(
-                engine,
-                container.container_id,
-                expected,
-                base_url=server.base_url,
-                served_model=profile.model.served_name,
-                command=engine_command(profile),
-                log_file=folder.log_file,
-            )
-        except SetupFailure as e:
-            raise LaunchFailed(IMAGE_STAGE, str(e)) from e
-        finally:
-            engine.close()
+            with contextlib.closing(connect()) as engine:
+                found = verify_running(
+                    engine,
+                    container.container_id,
+                    expected,
+                    base_url=server.base_url,
+                    served_model=profile.model.served_name,
+                    command=engine_command(profile),
+                    log_file=folder.log_file,
+                )
+        except SetupFailure as e:  # nobody could look, which says nothing about the image
+            raise LaunchFailed(ENGINE_STAGE, str(e)) from e
         write_record(folder.image_file, found)
         if found.mismatches:
             raise LaunchFailed(IMAGE_STAGE, "; ".join(str(m) for m in found.mismatches))

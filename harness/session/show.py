@@ -8,6 +8,7 @@ from harness.config.flags import to_argv
 from harness.config.layers import leaves
 from harness.config.model import Stack
 from harness.records import Plan, PlannedLaunch
+from harness.session.checking import checks_of
 from harness.session.compose import server_flags
 from harness.session.plan import make_plan
 from harness.session.selection import Selection
@@ -33,6 +34,10 @@ def plan_lines(selection: Selection, *, verbose: bool) -> Iterator[str]:
     for launch in plan.launches:
         source = f"  caches of {launch.warm_from}" if launch.warm_from else ""
         yield f"  lane {launch.lane}  {launch.id}{source}{'  (only if inconclusive)' if launch.look > 1 else ''}"
+    if checks := checks_of(plan):
+        yield f"checks     {len(checks)} over the source of both arms, before the first launch"
+    for check in checks:
+        yield f"  {check.name}: {' '.join(check.command)}"
     yield "flags"
     for launch in _one_per_arm_and_mode(plan):
         flags = server_flags(profile, plan.stack(launch.arm), launch)

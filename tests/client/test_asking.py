@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from harness.client.asks import Sampling
 from harness.evidence.bundle import LaunchDir, read_lines
 from harness.forge.arithmetic import Rule
 from harness.forge.checkpoint import forge
@@ -99,7 +100,9 @@ def test_no_fault_is_a_complete_request(folder: LaunchDir, model: Path, faults: 
 
 def test_an_unknown_logprob_is_null_in_a_file_that_is_json(folder: LaunchDir, model: Path) -> None:
     with fake(model, faults="nan-logprobs") as server:
-        asker(folder, server.url).ask(Step.IDENTITY, [Wanted(5, 3, logprobs=2)], context_tokens=None, pass_number=0)
+        asker(folder, server.url).ask(
+            Step.IDENTITY, [Wanted(5, 3, Sampling(logprobs=2))], context_tokens=None, pass_number=0
+        )
 
     def refuse(constant: str) -> Any:
         raise AssertionError(constant)

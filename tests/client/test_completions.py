@@ -7,11 +7,13 @@ import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
 
-from harness.client.completions import Answer, Ask, complete
+from harness.client.asks import Ask, Sampling
+from harness.client.completions import Answer, complete
 from harness.client.prompts import PromptKey, prompt_ids
 from harness.forge.arithmetic import Rule
 from harness.forge.checkpoint import forge
@@ -46,8 +48,8 @@ def mtp(model: Path) -> Iterator[Fake]:
         yield server
 
 
-def ask(url: str, prompt: list[int] | None = None, tokens: int = LENGTH, deadline_s: float = 5, **more: int) -> Answer:
-    asked = Ask("tiny", prompt or PROMPT, tokens, "salt", logprobs=more.get("logprobs"))
+def ask(url: str, prompt: list[int] | None = None, tokens: int = LENGTH, deadline_s: float = 5, **more: Any) -> Answer:
+    asked = Ask("tiny", prompt or PROMPT, tokens, "salt", Sampling(**more))
     with requests.Session() as session:
         session.trust_env = False
         return complete(session, url, asked, deadline_s=deadline_s)
@@ -210,7 +212,8 @@ def test_everything_that_a_servers_defaults_could_change_is_sent() -> None:
 
 
 def test_only_what_is_not_greedy_and_plain_counts_as_sampling() -> None:
-    assert Ask("m", [1], 5, "s").sampling() == {}
-    sampled = Ask("m", [1], 5, "s", temperature=0.7, top_p=0.9, seed=3, logprobs=2)
-    assert sampled.sampling() == {"temperature": 0.7, "top_p": 0.9, "seed": 3, "logprobs": 2}
+    assert Sampling().set_apart() == {}
+    given = Sampling(temperature=0.7, top_p=0.9, seed=3, logprobs=2, n=2)
+    assert given.set_apart() == {"temperature": 0.7, "top_p": 0.9, "seed": 3, "logprobs": 2, "n": 2}
+    sampled = Ask("m", [1], 5, "s", given)
     assert math.isclose(json.loads(sampled.body())["temperature"], 0.7)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 import time
 from collections.abc import Callable
 from itertools import accumulate
@@ -14,8 +15,10 @@ import requests
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.client.completions import Answer, Ask, complete
-from tests.client.raw_server import begin_stream, raw_server, respond, send_chunk, stream
+from harness.client.asks import Ask
+from harness.client.completions import Answer, complete, understood
+from harness.client.transport import Received, open_session
+from tests.client.raw_server import begin_stream, raw_server, read_request, respond, send_chunk, stream
 
 DONE = b"[DONE]"
 
@@ -91,6 +94,43 @@ def test_the_first_token_is_not_an_empty_chunk() -> None:
     assert received.sent_ns is not None
     assert len(received.event_ns) == 1
     assert received.event_ns[0] - received.sent_ns >= 0.09e9
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        choice("a"),
+        choice("", token_ids=[7]),
+        choice("") | usage(1),
+        choice(delta={"content": "a"}),
+        choice(delta={"reasoning": "a"}),
+        choice(delta={"reasoning_content": "a"}),
+        choice(delta={"tool_calls": [{"index": 0}]}),
+    ],
+    ids=["text", "an id", "a count", "content", "reasoning", "reasoning_content", "a tool call"],
+)
+def test_the_first_token_is_one_of_any_kind(first: dict[str, Any]) -> None:
+    chunks = [
+        (10, choice(delta={"role": "assistant", "content": ""}) | usage(0)),
+        (20, choice("", token_ids=[]) | usage(0)),
+        (30, first),
+        (40, choice("b") | usage(2)),
+    ]
+    raw = ((time_ns, b"data: %b\n\n" % json.dumps(event).encode()) for time_ns, event in chunks)
+    answer = understood(Received(0, 1, 50, 200, tuple(raw)))
+    assert answer.first_token_ns == 30
+
+
+def test_no_token_has_no_first_one() -> None:
+    assert answer_of(choice(delta={"role": "assistant", "content": ""}) | usage(0), DONE).first_token_ns is None
+
+
+def test_reasoning_is_kept_apart_from_the_text() -> None:
+    both = {"reasoning": "so", "reasoning_content": "so"}
+    answer = answer_of(
+        choice(delta={"reasoning": "hm "}), choice(delta=both), choice(delta={"content": "yes"}), usage(3), DONE
+    )
+    assert (answer.reasoning, answer.text, answer.completion_tokens) == ("hm so", "yes", 3)
 
 
 @given(st.lists(st.lists(st.integers(0, 200_000), max_size=4), max_size=8))
@@ -231,8 +271,20 @@ TOKEN = b'data: {"choices":[{"text":"a","token_ids":[7]}]}\n\n'
         lambda connection: trickle(connection, begin=CHUNKED + b"ffffff\r\n", again=b"x"),
         lambda connection: trickle(connection, begin=b"HTTP/1.1 200 OK\r\n\r\n", again=b"x"),
         lambda connection: trickle(connection, begin=b"HTTP/1.1 500 x\r\nContent-Length: 9999\r\n\r\n", again=b"x"),
+        lambda connection: trickle(connection, begin=b"HTTP/1.1 200 OK\r\nX-Endless: ", again=b"x"),
+        lambda connection: trickle(connection, begin=b"HTTP", again=b"\r"),
     ],
-    ids=["nothing", "headers", "bytes", "tokens", "one endless chunk", "no chunks", "an endless error"],
+    ids=[
+        "nothing",
+        "headers",
+        "bytes",
+        "tokens",
+        "one endless chunk",
+        "no chunks",
+        "an endless error",
+        "an endless header",
+        "an endless status line",
+    ],
 )
 def test_no_server_outlives_the_deadline(answer: Callable[[socket.socket], object]) -> None:
     with raw_server(answer) as server:
@@ -241,6 +293,43 @@ def test_no_server_outlives_the_deadline(answer: Callable[[socket.socket], objec
         assert time.monotonic() - begin < 2
     assert received.error == "not finished within 0.5 s"
     assert received.begin_ns < received.end_ns
+
+
+def test_a_server_that_never_reads_the_body_does_not_outlive_the_deadline() -> None:
+    with raw_server(lambda connection: connection.recv(1), read_after_s=1.5, receive_bytes=4096) as server:
+        received = ask(server.url, deadline_s=0.5, prompt=[123_456] * 1_000_000)
+    assert received.error == "not finished within 0.5 s"
+    assert (received.status, received.sent_ns) == (None, None)
+
+
+def test_a_connection_that_is_kept_alive_is_watched_again() -> None:
+    def answer(connection: socket.socket) -> None:
+        body = b"data: [DONE]\n\n"
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+        read_request(connection)
+        trickle(connection, begin=b"HTTP/1.1 200 OK\r\nX-Endless: ", again=b"x")
+
+    with raw_server(answer) as server, open_session() as session:
+        first, second = (
+            complete(session, server.url, Ask("tiny", [1, 2], 4, "salt"), deadline_s=0.5) for _ in range(2)
+        )
+    assert first.error is None
+    assert second.error == "not finished within 0.5 s"
+
+
+def test_a_reset_in_mid_stream_keeps_what_had_come() -> None:
+    def answer(connection: socket.socket) -> None:
+        begin_stream(connection)
+        send_chunk(connection, TOKEN)
+        time.sleep(0.1)  # so that the reset does not overtake the token
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+
+    with raw_server(answer) as server:
+        received = ask(server.url)
+    assert received.error is not None
+    assert "reset" in received.error.lower()
+    assert received.token_ids == (7,)
 
 
 def test_what_a_trickling_server_sent_by_then_is_kept() -> None:

@@ -111,6 +111,21 @@ def test_a_stack_reads_back_from_what_a_plan_writes(case: Case) -> None:
         (component() + component().removeprefix(BASE), "components names something twice: vllm, vllm"),
         (component().removeprefix(BASE), "[[components]] need the image that they go onto: [base] reference"),
         ("base = { release = 'r31' }", "key `base.reference`: Field required"),
+        (
+            component(source="/src"),
+            "key `components.0`: source and build_command belong together: where to build, and how",
+        ),
+        (component(build_command="make"), "key `components.0`: source and build_command belong together"),
+        (
+            component(source="src", build_command="make"),
+            "key `components.0.source`: write an absolute path inside the image",
+        ),
+        (
+            component(source="/src", build_command="make\nrm -r /"),
+            "key `components.0.build_command`: control characters have no place here",
+        ),
+        ("build = { installs = ['bin'] }", "key `build.installs.0`: write an absolute path inside the image"),
+        ("build = { network = 'host' }", "key `build.network`: Input should be 'none' or 'default' (got 'host')"),
         ("build = { mode = 'wheel' }", "key `build.mode`: Input should be 'overlay' or 'source' (got 'wheel')"),
     ],
 )

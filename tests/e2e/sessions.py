@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,8 @@ import psutil
 from harness.evidence.bundle import Bundle
 from harness.launch.state import MARKER
 from harness.records import Row, Verdict
+
+ROOT = Path(__file__).resolve().parents[2]
 
 FAKE_PROFILE = """
 schema_version = 1
@@ -30,6 +32,9 @@ forge = {{ seed = 1 }}
 
 [serve.flags]
 max-model-len = 33_280
+
+[serve.env]
+PYTHONPATH = "{root}"                 # the fake server of this checkout, whatever else is installed
 
 [modes.mtp0]
 [modes.mtp1]
@@ -61,6 +66,9 @@ model_named_s = 5.0
 first_request_s = 5.0
 request_s = 5.0
 stop_s = 3.0
+
+[client]
+selftest_s = 0
 
 [estimate]
 start_cold_s = 1.0
@@ -104,7 +112,7 @@ class Finished:
 def fake_profile(folder: Path) -> Path:
     """A profile of the fake server."""
     path = folder / "fake.toml"
-    path.write_text(FAKE_PROFILE.format(python=sys.executable), "utf-8")
+    path.write_text(FAKE_PROFILE.format(python=sys.executable, root=ROOT), "utf-8")
     return path
 
 
@@ -117,13 +125,21 @@ def stack(folder: Path, name: str, **env: str) -> Path:
 
 
 def start(
-    results: Path, *arguments: str, program: tuple[str, ...] = ("-m", "harness.cli", "run")
+    results: Path,
+    *arguments: str,
+    program: tuple[str, ...] = ("-m", "harness.cli", "run"),
+    env: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[str]:
     """Start a command; its processes are found again by `left_running`."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("QUALIFY_", "PYTEST_"))}
     return subprocess.Popen(
         [sys.executable, *program, *arguments],
-        env={**environment, "QUALIFY_RESULTS": str(results), "QUALIFY_LOCKS": str(results / "locks")},
+        env={
+            **environment,
+            "QUALIFY_RESULTS": str(results),
+            "QUALIFY_LOCKS": str(results / "locks"),
+            **(env or {}),
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -135,9 +151,10 @@ def run(
     *arguments: str,
     program: tuple[str, ...] = ("-m", "harness.cli", "run"),
     timeout_s: float = 120,
+    env: Mapping[str, str] | None = None,
 ) -> Finished:
     """Run a command to its end."""
-    process = start(results, *arguments, program=program)
+    process = start(results, *arguments, program=program, env=env)
     out, _ = process.communicate(timeout=timeout_s)
     return Finished(process.returncode, out, results)
 

@@ -15,6 +15,7 @@ from docker.models.containers import Container
 
 from harness.judge.case import read_case
 from harness.judge.read import LaunchEvidence
+from harness.observe.jit.trace import read_trace
 from harness.paths import PROJECT
 from harness.records import LaunchRecord
 from harness.words import Arm, ExitCode, LaunchStatus, Word
@@ -98,6 +99,19 @@ def done(reference: str, tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """One session for all that a good one shows: both arms, cold and warm."""
     folder = tmp_path_factory.mktemp("session")
     return run(folder / "results", "--profile", docker_profile(folder, reference), "--caches", "cold,warm")
+
+
+def test_the_tracer_works_inside_a_container(profile: str, results: Path, tmp_path: Path) -> None:
+    control = stack(tmp_path, "seeing", QUALIFY_FAKE_FAULTS="trace-sees")
+    candidate = stack(tmp_path, "late", QUALIFY_FAKE_FAULTS="trace-late=_topk_kernel")
+    arms = ("--control", str(control), "--candidate", str(candidate))
+    done = run(results, "--profile", profile, *arms, "--set", "plan.trace=true")
+    found = [(x, x.record) for x in read_case(done.bundle).launches.values() if x.record is not None]
+    traced = [(x, record) for x, record in found if record.launch.trace]
+    assert {record.env["PYTHONPATH"] for _, record in traced} == {f"/qualify/tracer:{FAKES}"}
+    row = done.row("late JIT (tracer)")
+    assert (row.word, row.candidate) == (Word.FAIL, "_topk_kernel"), row
+    assert all(read_trace(x.folder.trace_dir).processes for x, _ in traced)
 
 
 class TestEqualArms:
@@ -263,7 +277,7 @@ class TestEngineThatGoesAway:
     ) -> None:
         monkeypatch.setenv("DOCKER_HOST", daemon.address)
         process = start(results, "--profile", profile, *SLOW)
-        wait_for(asking(results), seconds=60)
+        wait_for(lambda: any(results.glob("*-fake-*/launches/*/image.json")), seconds=60)
         daemon.end()
         out, _ = process.communicate(timeout=90)
         done = Finished(process.returncode, out, results)

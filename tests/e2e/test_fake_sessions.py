@@ -60,13 +60,17 @@ def test_every_launch_follows_the_same_course(results: Path, profile: str) -> No
     done = run(results, "--profile", profile, "--warmups", "primed")
     for launch in read_case(done.bundle).launches.values():
         steps = [m.step for m in launch.marks if m.mark == "step begins"]
-        assert list(dict.fromkeys(steps)) == [s for s in Step if s is not Step.PROBES]
+        # Equal arms part nowhere, and a forged model's prompts are ids, in which no needle can stand.
+        left_out = (Step.FOLLOW_UP, Step.NEEDLE, Step.PROBES)
+        assert list(dict.fromkeys(steps)) == [s for s in Step if s not in left_out]
         contexts = [m.context_tokens for m in launch.marks if m.step is Step.FIRST_PROMPT and m.mark == "step begins"]
         assert contexts == [2048, 32_768]
 
 
 def test_the_harness_adds_less_than_two_seconds_per_launch(results: Path, profile: str) -> None:
-    done = run(results, "--profile", profile, "--set", "course.contexts=[{prompt_tokens=64}]")
+    # Without the kinds of request: each has a window, whose counters take a tenth of a second to settle.
+    course = ("--set", "course.contexts=[{prompt_tokens=64}]", "--set", "course.kinds=[]")
+    done = run(results, "--profile", profile, *course)
     for record in records(done):
         assert record.end_ns is not None
         assert (record.end_ns - record.begin_ns) / 1e9 < 2.0

@@ -55,7 +55,7 @@ class Fake:
 
     @property
     def log(self) -> str:
-        return self.log_file.read_text("utf-8")
+        return self.log_file.read_text("utf-8", "replace")
 
     def get(self, path: str) -> requests.Response:
         return requests.get(self.url + path, timeout=DEADLINE_S)

@@ -25,6 +25,12 @@ from tests.stack.origin import Changes, Entry
 
 COPIES = ("/opt/vllm", "/venv/site-packages")
 """As `tests.stack.bench` installs its component."""
+DESCRIBED: dict[str, Any] = {
+    "Id": "sha256:" + "b" * 64,
+    "Config": {"User": "vllm", "Env": ["A=1"], "Entrypoint": ["vllm"], "Labels": {"theirs": "1"}, "Cmd": None},
+    "RootFS": {"Layers": ["one", "two"]},
+}
+"""A base image as an engine describes it, as far as it matters."""
 PER_CONTAINER = (".dockerenv", "dev/console", "etc/hostname", "etc/hosts", "etc/resolv.conf")
 """What the engine makes for each container."""
 RUN = uuid.uuid4().hex[:8]
@@ -64,6 +70,8 @@ class Images:
     base: str
     host: str
     made: list[str] = field(default_factory=list)
+    named: list[str] = field(default_factory=list)
+    """Further names, whose images are not only ours."""
     seen: dict[str, dict[str, tuple[Any, ...]]] = field(default_factory=dict)
 
     def make(self, files: Mapping[str, str | bytes | Entry | None], *lines: str, base: str = "") -> str:
@@ -116,8 +124,10 @@ class Images:
 
     def close(self) -> None:
         """Remove what was made, the last first."""
+        for name in self.named:
+            self.client.images.remove(name)
         for name in reversed(dict.fromkeys(self.made)):
-            with contextlib.suppress(ImageNotFound):
+            with contextlib.suppress(ImageNotFound):  # the same content, made twice
                 self.client.images.remove(name, force=True)
 
 

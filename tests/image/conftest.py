@@ -13,11 +13,14 @@ from docker.models.containers import Container
 
 from harness.forge.checkpoint import forge
 from harness.forge.recipe import Recipe
+from harness.image.base import Base
+from harness.image.wanted import Wanted
 from tests.containers.bench import Bench as Servers
 from tests.containers.registry import push
 from tests.image import toy
-from tests.image.bench import Images, install_buildkit
-from tests.stack.bench import Bench
+from tests.image.bench import DESCRIBED, Images, install_buildkit
+from tests.image.folder import ImageFolder
+from tests.stack.bench import Bench, lines, lock
 
 
 @pytest.fixture(scope="session")
@@ -75,3 +78,17 @@ def images(client: docker.DockerClient, base: str, host: str) -> Iterator[Images
 def buildkit_path(tmp_path_factory: pytest.TempPathFactory) -> str:
     """PATH on which `docker buildx` is the BuildKit inside the engine."""
     return f"{install_buildkit(tmp_path_factory.mktemp('bin'))}{os.pathsep}{os.environ['PATH']}"
+
+
+@pytest.fixture
+def wanted(bench: Bench) -> Wanted:
+    """What is to be built, from a lock and a description."""
+    head = bench.pull(1, {"vllm/a.py": lines(l5="five = 5")})
+    outcome = lock(bench.stack(bench.head(1, head)))
+    return Wanted(outcome.lock, Base(outcome.lock.base.reference, DESCRIBED), "c" * 64)
+
+
+@pytest.fixture
+def image(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> ImageFolder:
+    """A folder that stands for an image, and a payload."""
+    return ImageFolder(tmp_path, capsys)

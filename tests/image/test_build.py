@@ -12,7 +12,7 @@ import pytest
 from harness.image.names import BASE_DIGEST, BASE_ID, BASE_NAME, CONTEXT, LOCK
 from harness.image.record import BuiltImage
 from harness.stack.lock import Outcome
-from tests.image.bench import COPIES, Images, installed, stack_bench
+from tests.image.bench import COPIES, RUN, Images, installed, stack_bench
 from tests.stack.bench import lines, lock
 from tests.stack.origin import link, program
 
@@ -72,8 +72,7 @@ def case(images: Images, buildkit_path: str, tmp_path_factory: pytest.TempPathFa
             log = root / f"{builder}.log"
             built[builder] = images.build(outcome.folder, log, builder)
             logs[builder] = log.read_bytes()
-            images.client.api.tag(built[builder].image_id, f"qualify-test/{root.parent.name}", builder)
-            images.made.append(f"qualify-test/{root.parent.name}:{builder}")
+            images.client.api.tag(built[builder].image_id, f"qualify-test/{RUN}", builder)
             tag = built[builder].tag
             assert tag is not None
             images.client.images.remove(tag)
@@ -160,6 +159,13 @@ def test_user_entrypoint_and_the_like_stay(case: Case, image: BuiltImage, images
     base, built = (images.inspect(name)["Config"] for name in (case.reference, image.image_id))
     assert built["User"] == "1000:1000"
     assert {key: built.get(key) for key in AS_BASE} == {key: base.get(key) for key in AS_BASE}
+
+
+def test_two_layers_lie_on_the_base_s_own(case: Case, image: BuiltImage, images: Images) -> None:
+    """One brings the payload in, the other one lays the files over the base and takes the payload away."""
+    base, built = (images.inspect(name)["RootFS"]["Layers"] for name in (case.reference, image.image_id))
+    assert built[: len(base)] == base
+    assert len(built) - len(base) == 2
 
 
 def test_the_labels_say_what_it_was_made_from(case: Case, image: BuiltImage, images: Images) -> None:

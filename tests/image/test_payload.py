@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import tarfile
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from harness.errors import ConfigError
+from harness.image import payload
 from harness.image.names import tag_of
-from harness.image.payload import is_the_base, watched, write_context
+from harness.image.payload import is_built, watched, write_context
 from harness.paths import PROJECT
 from harness.stack.lock import Outcome
 from tests.stack.bench import Bench, component, lines, lock, sha256
@@ -120,15 +125,15 @@ def test_of_a_source_folder_that_is_a_copy_only_the_packages_are_kept(bench: Ben
     assert watched(outcome.lock, component(outcome)) == ("/opt/vllm/vllm", "/venv/site-packages", "/venv/bin")
 
 
-def test_what_changes_nothing_installed_is_the_base(bench: Bench) -> None:
+def test_what_changes_nothing_installed_is_built(bench: Bench) -> None:
     outcome = lock(bench.stack(bench.head(1, bench.pull(1, {"tests/test_a.py": "x\n", "README.md": "x\n"}))))
-    assert is_the_base(outcome.lock)
-    assert not is_the_base(changed(bench, name="other").lock)
+    assert not is_built(outcome.lock)
+    assert is_built(changed(bench, name="other").lock)
 
 
 def test_a_build_that_nothing_changed_for_does_not_run(bench: Bench) -> None:
     how = {"top": SOURCE, "source": "/src/vllm", "build_command": "make install"}
-    assert is_the_base(lock(bench.stack(**how)).lock)
+    assert not is_built(lock(bench.stack(**how)).lock)
 
 
 def test_the_tag_names_lock_and_context(bench: Bench) -> None:
@@ -137,12 +142,43 @@ def test_the_tag_names_lock_and_context(bench: Bench) -> None:
     assert tag_of(outcome.lock, digest) == f"qualify/stack:{outcome.lock.sha256[:16]}-{digest[:16]}"
 
 
+def test_another_program_or_dockerfile_makes_another_context(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An image that another version of this harness made is not taken for one of this version."""
+    outcome = changed(bench)
+    before = context(outcome)[1]
+    program = bench.root / "program"
+    shutil.copytree(payload.PROGRAM, program)
+    (program / "main.py").write_text("# another\n", "utf-8")
+    monkeypatch.setattr(payload, "PROGRAM", program)
+    other_program = context(outcome)[1]
+    dockerfile = bench.root / "Dockerfile"
+    dockerfile.write_bytes(payload.DOCKERFILE.read_bytes() + b"# another\n")
+    monkeypatch.setattr(payload, "DOCKERFILE", dockerfile)
+    assert len({before, other_program, context(outcome)[1]}) == 3
+
+
+def test_another_build_command_makes_another_image(bench: Bench) -> None:
+    how = {"top": SOURCE, "source": "/src/vllm"}
+    one = changed(bench, **how, build_command="make install", name="one")
+    two = changed(bench, **how, build_command="make install-again", name="two")
+    commands = [manifest(outcome)["builds"][0]["command"] for outcome in (one, two)]
+    assert commands == ["make install", "make install-again"]
+    assert one.lock.sha256 != two.lock.sha256
+    assert context(one)[1] != context(two)[1]
+
+
+def test_a_project_without_its_dockerfile_is_said(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(payload, "DOCKERFILE", bench.root / "Dockerfile")
+    with pytest.raises(ConfigError, match=r"Dockerfile: cannot be read .*QUALIFY_PROJECT names the checkout"):
+        context(changed(bench))
+
+
 def test_a_stack_whose_name_no_repository_can_have_gets_another(bench: Bench) -> None:
     outcome = changed(bench, name="stack-")
     assert tag_of(outcome.lock, "0" * 64).startswith("qualify/stack:")
 
 
-def test_the_project_s_dockerfile_is_found_from_anywhere(bench: Bench, monkeypatch: Any) -> None:
+def test_the_project_s_dockerfile_is_found_from_anywhere(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
     assert Path("Dockerfile").exists() is False
     assert "Dockerfile" in unpacked(changed(bench))

@@ -9,6 +9,7 @@ import pytest
 
 from harness.errors import SetupFailure
 from harness.stack.lock import Outcome
+from tests.containers.registry import push, registry
 from tests.image.bench import COPIES, Images, installed, stack_bench
 from tests.stack.bench import Bench, lines, lock, sha256
 
@@ -148,6 +149,34 @@ def test_a_copy_in_a_volume_is_refused(images: Images, tmp_path: Path) -> None:
     assert COPIES[0] not in told
 
 
+def test_a_base_with_triggers_is_refused(images: Images, tmp_path: Path) -> None:
+    reference = images.make(installed(OLD), "ONBUILD RUN touch /opt/more")
+    told = refusal(images, locked(stack_bench(tmp_path, reference)).folder)
+    assert told == f"base image {reference} has ONBUILD triggers, which would run: RUN touch /opt/more"
+
+
+@pytest.mark.parametrize("builder", ["classic", "buildx"])
+def test_a_base_whose_registry_is_gone_is_used_from_here(
+    images: Images,
+    client: docker.DockerClient,
+    good: str,
+    tmp_path: Path,
+    buildkit_path: str,
+    monkeypatch: pytest.MonkeyPatch,
+    builder: str,
+) -> None:
+    """As on a machine without network, where somebody pulled it once: nobody is asked for it again."""
+    monkeypatch.setenv("PATH", buildkit_path)
+    folder = tmp_path / "registry"
+    folder.mkdir()
+    with registry(folder) as host:
+        reference = push(client, images.inspect(good)["Id"], f"{host}/qualify-test/gone", "latest")
+    images.named.append(f"{host}/qualify-test/gone:latest")
+    told: list[str] = []
+    built = images.build(locked(stack_bench(tmp_path, reference)).folder, tmp_path / "build.log", builder, told)
+    assert (built.builder, told) == (builder, [f"building {built.tag}"])
+
+
 # --- the lock --------------------------------------------------------------------------------------
 
 
@@ -160,10 +189,12 @@ def test_an_edited_file_of_the_lock_is_refused(images: Images, tmp_path: Path, g
     assert type(caught.value).__name__ == "ConfigError"
 
 
-def test_a_disk_that_is_full_ends_the_build(images: Images, tmp_path: Path, good: str) -> None:
+def test_a_log_that_cannot_be_written_is_no_build(images: Images, tmp_path: Path, good: str) -> None:
     outcome = locked(stack_bench(tmp_path, good))
     with pytest.raises(SetupFailure, match=r"the build log /dev/full cannot be written: No space left on device"):
         images.build(outcome.folder, Path("/dev/full"))
+    again = images.build(outcome.folder, tmp_path / "build.log")
+    images.made.append(again.image_id)
 
 
 def test_buildx_by_name_where_there_is_none(

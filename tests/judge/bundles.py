@@ -26,6 +26,7 @@ from harness.words import Arm, Cache, Step
 
 CONTEXTS = (48, 96)
 KV_TOKENS = 2_097_152
+Kernel = tuple[str, Mapping[str, int]]
 COURSE = (Step.FIRST_PROMPT, Step.PREFILL, Step.DECODE, Step.IDENTITY)
 
 SMALL: dict[str, object] = {
@@ -42,6 +43,7 @@ SMALL: dict[str, object] = {
     "course.identity_output_tokens": 40,
 }
 """The embedded profile, so small that a bundle takes milliseconds. 40 tokens meet each of the 24."""
+TRACED: dict[str, object] = {"plan.trace": True}
 WARM_TOO: dict[str, object] = {"plan.caches": ["cold", "warm"]}
 COLD, WARM = {"cache": Cache.COLD}, {"cache": Cache.WARM}
 
@@ -58,6 +60,8 @@ class Behaviour:
     kv_log: int | None = None
     """In the log, where it differs from /metrics; 0 = no such line."""
 
+    said_at_start: tuple[str, ...] = ()
+    """Lines in which the engine names what it chose."""
     armed: bool = False
     """The engine says that its JIT monitor is armed."""
     late_kernels: tuple[str, ...] = ()
@@ -71,6 +75,21 @@ class Behaviour:
     files_at_start: int | None = None
     """None = none when cold, five when warm."""
     listings: bool = True
+    start_lines: tuple[str, ...] = ()
+    """Text of the log after KV sizing, and before the monitor is armed."""
+    late_lines: tuple[str, ...] = ()
+    """Text of the log during the first long prompt."""
+
+    traced: str = "hooked"
+    """In a trace launch: what became of the tracer's hook; '' = no process was traced."""
+    warmed: tuple[Kernel, ...] = ()
+    """Kernels that the tracer sees before KV sizing: their name and constexprs."""
+    prepared: tuple[Kernel, ...] = ()
+    """After KV sizing, and before the monitor is armed."""
+    served: tuple[Kernel, ...] = ()
+    """During the first long prompt."""
+    trace_text: str = ""
+    """More lines of the tracer's file."""
 
     begins: bool = True
     """False: the launch has no folder at all."""
@@ -103,6 +122,13 @@ class Behaviour:
 
     burst: tuple[str, ...] = ()
     """Windows whose events the client read late, all at once."""
+    client_cpu_share: float = 0.01
+    """CPU time of the client's process over that of the window."""
+    client_lag_ms: float = 0.1
+    one_by_one: bool = False
+    """Several streams were asked for, and the client sent one request after the other."""
+    slots: int | None = None
+    """Requests that the server runs at a time, where it is not what was asked for."""
     short: tuple[str, ...] = ()
     """Windows whose first request got one token less."""
     http_500: tuple[str, ...] = ()
@@ -118,6 +144,8 @@ class Behaviour:
     cut_log: bool = False
     """The disk was full before the log's last line."""
     untimed_log: bool = False
+    clock_set: tuple[str, float] | None = None
+    """A mark before which somebody set the wall clock, and by how many seconds."""
     first_scrape: str | None = None
     """Text of 001.prom, where it is not what the server said."""
 

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 S = 1_000_000_000
 PREFILL_TOK_S = 10_000.0
 STEP_S = 0.005
+QUEUE_S, SERVICE_S = 0.25, 1.5
 WALL = "2026-11-29T18:00:00.000+00:00"
 ENGINE = "(EngineCore pid=7) INFO 11-29 18:43:30 "
+
+
+def wall_at(mono_ns: int, ahead_s: float = 0.0) -> str:
+    """The wall clock at a monotonic time, or so many seconds ahead of it."""
+    return (datetime.fromisoformat(WALL) + timedelta(seconds=mono_ns / 1e9 + ahead_s)).isoformat()
 
 
 @dataclass
@@ -17,6 +24,11 @@ class Clock:
     """Monotonic time of one lane."""
 
     now_ns: int = 1_000 * S
+
+    @property
+    def wall(self) -> str:
+        """What the wall clock shows, which began with this one."""
+        return (datetime.fromisoformat(WALL) + timedelta(microseconds=self.now_ns / 1000)).isoformat()
 
     def pass_s(self, seconds: float) -> int:
         """Let time pass, and tell the time."""
@@ -56,6 +68,8 @@ class Counters:
         lines = [
             f"process_start_time_seconds {self.process_start}",
             f"vllm:num_requests_running{{{labels}}} 0.0",
+            f"vllm:request_queue_time_seconds_sum{{{labels}}} {self.values['request_success'] * QUEUE_S}",
+            f"vllm:request_inference_time_seconds_sum{{{labels}}} {self.values['request_success'] * SERVICE_S}",
             f'vllm:cache_config_info{{block_size="128"{size}}} 1.0',
         ]
         for name, value in self.values.items():

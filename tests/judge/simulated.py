@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,12 +28,13 @@ from harness.records import (
     Usage,
     Window,
 )
+from harness.records_client import ClientLoad, Gauge
 from harness.session.asking import output_sha256
 from harness.session.compose import server_argv
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup
 
-from .bundles import CONTEXTS, Behaviour
-from .engine import ENGINE, PREFILL_TOK_S, STEP_S, WALL, Clock, Counters, accepted, events_of, inductor
+from .bundles import CONTEXTS, Behaviour, Kernel
+from .engine import ENGINE, PREFILL_TOK_S, STEP_S, WALL, Clock, Counters, accepted, events_of, inductor, wall_at
 
 
 @dataclass
@@ -51,8 +53,10 @@ class _Launch:
     requests: list[RequestRecord] = field(default_factory=list)
     outputs: list[OutputRecord] = field(default_factory=list)
     windows: list[Window] = field(default_factory=list)
+    traced: list[dict[str, Any]] = field(default_factory=list)
     scrapes: int = 0
     last_scrape: str | None = None
+    clock_ahead_s: float = 0.0
 
     # -- what is seen from outside ----------------------------------------------------------------
 
@@ -61,7 +65,10 @@ class _Launch:
 
     def mark(self, name: str, source: str, step: Step | None = None, context: int | None = None) -> None:
         now = self.clock.pass_s(0.0001)
-        self.marks.append(Mark(mark=name, mono_ns=now, wall=WALL, source=source, step=step, context_tokens=context))
+        if self.does.clock_set and self.does.clock_set[0] == name:
+            self.clock_ahead_s = self.does.clock_set[1]
+        wall = wall_at(now, self.clock_ahead_s)
+        self.marks.append(Mark(mark=name, mono_ns=now, wall=wall, source=source, step=step, context_tokens=context))
 
     def scrape(self) -> str:
         self.scrapes += 1
@@ -77,6 +84,15 @@ class _Launch:
     def draft_tokens(self) -> int:
         return self.plan.profile.modes[self.launch.mode].draft_tokens
 
+    def trace(self, kernels: tuple[Kernel, ...]) -> None:
+        """The tracer sees these kernels compiled."""
+        for kernel, constexprs in kernels if self.launch.trace else ():
+            begin = self.clock.pass_s(0.001)
+            event = {"event": "compile", "backend": "Triton", "kernel": kernel, "pid": 8, "rank": 0}
+            event |= {"begin_ns": begin, "end_ns": self.clock.pass_s(0.05), "constexprs": dict(constexprs)}
+            event |= {"origin": "compiled", "free_before_bytes": 3 << 30, "free_after_bytes": (3 << 30) - (50 << 20)}
+            self.traced.append({"record": "kernel", **event})
+
     # -- the start --------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -84,6 +100,7 @@ class _Launch:
         self.mark("process started", "launcher")
         self.clock.pass_s(does.start_s / 2)
         self.say(f"{ENGINE}[core.py:133] Initializing a V1 LLM engine (v0.32.0) with config: x")
+        self.say(*(f"{ENGINE}[vllm.py:1] {line}" for line in does.said_at_start))
         self.say(*(f"(EngineCore pid=7) ERROR 11-29 18:43:31 [core.py:1] {e}" for e in does.errors_at_start))
         if does.stage == "health":
             self.say("RuntimeError: Engine core initialization failed.")
@@ -92,9 +109,13 @@ class _Launch:
         for what in () if compiled == "none" else compiled.split():
             self.say(*(inductor(what, key) for key in ("faa", "fbb")))
         tokens = does.kv_tokens if does.kv_log is None else does.kv_log
+        self.trace(does.warmed)
         if tokens:
             self.say(f"{ENGINE}[kv_cache_utils.py:2327] CPU KV cache size: {tokens:,} tokens")
+        self.trace(does.prepared)
+        self.say(*does.start_lines)
         if does.armed:
+            self.clock.pass_s(0.01)
             self.say(f"{ENGINE}[jit_monitor.py:84] Kernel JIT monitor activated; x will use mode=warn.")
         self.clock.pass_s(does.start_s / 2)
         self.mark("health", "http")
@@ -111,13 +132,22 @@ class _Launch:
         prompts: int = 1,
         prompt_tokens: int,
         output_tokens: int,
+        streams: int = 1,
     ) -> None:
         self.mark("step begins", "course", step, context)
         before = self.last_scrape or self.scrape()
         window = f"{step}/{context or 0}/{pass_number}"
         begin = self.clock.pass_s(0.001)
-        for index in range(prompts):
-            self._request(window, step, context, pass_number, index, prompt_tokens, output_tokens)
+        if step is Step.FIRST_PROMPT and context == self.does.contexts[-1]:
+            self.trace(self.does.served)
+        side_by_side = 1 if self.does.one_by_one else streams
+        for index in range(0, prompts, side_by_side):
+            starts, ends = self.clock.now_ns, []
+            for stream in range(side_by_side):
+                self.clock.now_ns = starts
+                self._request(window, step, context, pass_number, index + stream, prompt_tokens, output_tokens)
+                ends.append(self.clock.now_ns)
+            self.clock.now_ns = max(ends)
         end = self.clock.pass_s(0.001)
         after = self._settle((self.does.faults or {}).get(window))
         self.windows.append(
@@ -130,6 +160,13 @@ class _Launch:
                 end_ns=end,
                 scrape_before=before,
                 scrape_after=after,
+                streams=streams,
+                client=ClientLoad(
+                    cpu_ns=round(self.does.client_cpu_share * (end - begin)),
+                    lag_p99_ns=round(self.does.client_lag_ms * 1e6),
+                    lag_samples=100,
+                ),
+                gauges=(Gauge(mono_ns=begin + 1, running=self.does.slots or streams, waiting=0),) * (streams > 1),
             )
         )
         self.last_scrape = after
@@ -264,6 +301,7 @@ class _Launch:
         stamp = "(Worker pid=8) WARNING 11-29 18:44:00 [jit_monitor.py:140] "
         end = "This causes a latency spike; consider extending warmup to cover this shape/config."
         self.say(*(f"{stamp}Triton kernel JIT compilation during inference: {k}. {end}" for k in does.late_kernels))
+        self.say(*does.late_lines)
         self.say(*(inductor("miss", f"late{i}") for i in range(does.late_compiles)))
         self.say(*(inductor("hit", f"late{i}") for i in range(does.late_loads)))
         self.say(*(f"(EngineCore pid=7) ERROR 11-29 18:44:01 [core.py:9] {e}" for e in does.errors))
@@ -295,7 +333,12 @@ class _Launch:
         for length in self.does.contexts if self.does.contexts != CONTEXTS else contexts:
             passes, tokens = self._passes(step, contexts[length])
             asked = {"prompt_tokens": length, "output_tokens": tokens}
-            yield from ({"step": step, "context": length, "pass_number": n, **asked} for n in range(passes))
+            for n, streams in enumerate(contexts[length].streams if step is Step.DECODE else (1,)):
+                more = {"streams": streams, "prompts": streams * course.requests_per_stream} if streams > 1 else {}
+                yield from (
+                    {"step": step, "context": length, "pass_number": n * passes + p, **asked, **more}
+                    for p in range(passes)
+                )
 
     def _passes(self, step: Step, context: Context) -> tuple[int, int]:
         course = self.plan.profile.course
@@ -341,8 +384,17 @@ class _Launch:
             write_json(folder.caches_file, {})
         elif does.listings:
             write_json(folder.caches_file, {"start": start, "ready": ready, "end": end})
+        if self.launch.trace and does.traced:
+            self._write_trace()
         if self.marks:
             self._write_samples()
+
+    def _write_trace(self) -> None:
+        hook = {"hook": "triton.compiler.compiler", "status": self.does.traced, "detail": "triton 3.6.0"}
+        records = [{"record": "process", "format": 1, "pid": 8}, {"record": "hook", "pid": 8, **hook}, *self.traced]
+        self.folder.trace_dir.mkdir()
+        text = "".join(json.dumps(r) + "\n" for r in records)
+        (self.folder.trace_dir / "8.jsonl").write_text(text + self.does.trace_text, "utf-8")
 
     def _write_samples(self) -> None:
         times = [m.mono_ns + 1 for m in self.marks]

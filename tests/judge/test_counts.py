@@ -266,7 +266,7 @@ def test_events_that_were_read_in_a_burst_give_no_rate_and_spoil_no_count(tmp_pa
     session = Session(tmp_path, {"course.decode_output_tokens": 60})
     judged = getattr(session, arm)(burst=("decode/96/0",)).judge()
     row = judged.row(KEPT_UP)
-    assert (row.word, side(row, arm)) == (Word.WARN, "3 of 4")
+    assert (row.word, side(row, arm)) == (Word.WARN, "9 of 10")
     assert "decode/96/0" in row.reason
     for name in ("decode", "decode steps"):
         assert side(judged.row(name, context_tokens=96), arm) is None

@@ -25,6 +25,10 @@ def caches(tmp_path: Path) -> LaneCaches:
     return caches
 
 
+def sizes(root: Path) -> dict[str, int]:
+    return {path: size for path, (size, _) in listing(root).items()}
+
+
 def put(caches: LaneCaches, name: str, data: bytes) -> None:
     file = caches.live / name
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -49,7 +53,7 @@ def test_warm_is_what_the_cold_launch_left_at_the_same_path(caches: LaneCaches) 
     place = caches.live
     caches.prepare(Cache.WARM, "001")
     assert caches.live == place
-    assert listing(caches.live) == {"triton/aa/kernel.cubin": len(KERNEL)}
+    assert sizes(caches.live) == {"triton/aa/kernel.cubin": len(KERNEL)}
 
 
 def test_warm_keeps_links_and_times_because_some_caches_look_at_them(tmp_path: Path) -> None:
@@ -69,7 +73,7 @@ def test_warm_is_never_written_back(caches: LaneCaches) -> None:
     put(caches, "triton/aa/kernel.cubin", b"changed in place")
     put(caches, "triton/bb/late.cubin", b"compiled late")
     caches.prepare(Cache.WARM, "001")
-    assert listing(caches.live) == {"triton/aa/kernel.cubin": len(KERNEL)}
+    assert sizes(caches.live) == {"triton/aa/kernel.cubin": len(KERNEL)}
     assert (caches.live / "triton/aa/kernel.cubin").read_bytes() == KERNEL
 
 
@@ -115,7 +119,13 @@ def test_a_listing_names_files_only_with_their_sizes_in_order(tmp_path: Path) ->
     (tmp_path / "empty").mkdir()
     (tmp_path / "dangling").symlink_to("nowhere")
     os.mkfifo(tmp_path / "pipe")
-    assert list(listing(tmp_path).items()) == [("a", 1), ("b/2", 2), ("b/c/3", 3)]
+    assert list(sizes(tmp_path).items()) == [("a", 1), ("b/2", 2), ("b/c/3", 3)]
+
+
+def test_a_listing_holds_the_time_of_the_last_change(tmp_path: Path) -> None:
+    (tmp_path / "kernel.cubin").write_bytes(KERNEL)
+    os.utime(tmp_path / "kernel.cubin", ns=(0, 1_700_000_000_123_456_789))
+    assert listing(tmp_path) == {"kernel.cubin": (len(KERNEL), 1_700_000_000_123_456_789)}
 
 
 def test_a_missing_folder_has_no_files(tmp_path: Path) -> None:
@@ -141,7 +151,7 @@ def test_a_listing_survives_folders_that_come_and_go(tmp_path: Path) -> None:
     compiler.start()
     try:
         for _ in range(500):
-            assert listing(tmp_path)["stays"] == len(KERNEL)
+            assert sizes(tmp_path)["stays"] == len(KERNEL)
     finally:
         done.set()
         compiler.join()

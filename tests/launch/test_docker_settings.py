@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,10 @@ class TestCommand:
         assert default_environment("/opt/venv/bin/vllm", "/cuda/bin:/bin")["PATH"] == "/opt/venv/bin:/cuda/bin:/bin"
         assert default_environment("vllm", "/cuda/bin:/bin")["PATH"] == "/cuda/bin:/bin"
 
+    def test_the_images_own_python_path_is_kept_where_the_tracer_goes_in_front_of_it(self) -> None:
+        assert default_environment("vllm", "/bin", "/opt/vllm")["PYTHONPATH"] == "/opt/vllm"
+        assert "PYTHONPATH" not in default_environment("vllm", "/bin")
+
 
 class TestRights:
     def test_none_that_can_be_taken_away(self, folders: Folders) -> None:
@@ -115,6 +120,13 @@ class TestMounts:
             "/qualify/caches": (str(folders.caches), False),
             "/qualify/work": (str(folders.work), False),
         }
+
+    def test_the_tracer_can_only_be_read_and_is_there_for_a_trace_alone(self, folders: Folders) -> None:
+        target = "/qualify/tracer"
+        assert target not in {m["Target"] for m in config(folders)["HostConfig"]["Mounts"]}
+        traced = replace(folders, tracer=Path("/code/tracer"))
+        mounts = {m["Target"]: (m["Source"], m["ReadOnly"]) for m in config(traced)["HostConfig"]["Mounts"]}
+        assert mounts[target] == ("/code/tracer", True)
 
     def test_a_hub_name_is_no_folder(self, folders: Folders) -> None:
         named = Folders("some/model", folders.caches, folders.work)

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from harness.client.completions import Ask, complete
+from harness.client.asks import Ask
+from harness.client.completions import complete
 from harness.launch import readiness
 from harness.launch.launcher import LaunchFailed
 from harness.launch.ports import free_port
@@ -33,6 +34,9 @@ class Standing:
 
     def effective_argv(self) -> tuple[str, ...] | None:
         return None
+
+    def host_pids(self) -> tuple[int, ...]:
+        return ()
 
     def resident_bytes(self) -> dict[str, int]:
         return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +11,18 @@ from harness.paths import PROJECT
 
 LOGS = PROJECT.parent / "shared" / "logs"
 
+GOLDEN = Path(__file__).parent / "log"
+"""Logs that this project made itself, as they stand in the collection too: these are everywhere."""
+
 needs_logs = pytest.mark.skipif(
     not (LOGS / "INDEX.csv").is_file(), reason=f"the collection of real logs is not at {LOGS}"
 )
+
+
+def golden_index() -> list[dict[str, str]]:
+    """The collection's rows of the logs that come with the tests."""
+    with (GOLDEN / "golden" / "INDEX.csv").open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
 
 
 def index() -> list[dict[str, str]]:
@@ -25,7 +35,7 @@ def index() -> list[dict[str, str]]:
 
 def log_bytes(name: str) -> bytes:
     """A log as its server wrote it: the source that stands before a public one is no part of it."""
-    data = (LOGS / name).read_bytes()
+    data = ((GOLDEN if name.startswith("golden/") else LOGS) / name).read_bytes()
     if not name.startswith("public/"):
         return data
     source, _, log = data.partition(b"\n")

@@ -6,8 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.observe.phases import FIRST_LINE, HEALTHY, PROCESS, SERVED, LogClock, Phase, phases, unexplained_s
-from harness.observe.vllm_log import Event, Kind
+from harness.observe.log import Event, Kind
+from harness.observe.phases import (
+    CONTAINER,
+    FIRST_LINE,
+    HEALTHY,
+    PROCESS,
+    SERVED,
+    LogClock,
+    Phase,
+    phases,
+    unexplained_s,
+)
 
 MARKS = {PROCESS: 0, FIRST_LINE: 10, HEALTHY: 80, SERVED: 90}
 LINES = [
@@ -36,16 +46,39 @@ def started(lines: list[tuple[int, Kind]], marks: dict[str, int] | None = None) 
 
 def test_marks_and_lines_bound_the_phases_in_order() -> None:
     assert list(started(LINES).items()) == [
-        ("imports, to the first log line", (0, 10)),
+        ("interpreter and imports, to the first log line", (0, 10)),
         ("arguments, to the engine's banner", (10, 20)),
         ("workers, to the model", (20, 30)),
         ("model and weights", (30, 40)),
-        ("profile and compile, to KV sizing", (45, 50)),
-        ("KV cache, graphs, warm-up", (50, 60)),
+        ("profile, to KV sizing", (45, 50)),
+        ("warm-up, to the engine's start", (50, 60)),
         ("HTTP front end", (60, 70)),
         ("to a healthy answer", (70, 80)),
         ("to the first request served", (80, 90)),
     ]
+
+
+def test_lines_that_only_some_servers_print_divide_the_phases_further() -> None:
+    more = [(12, Kind.FIRST_RECORD), (42, Kind.MODEL_LOADED), (48, Kind.COMPILED), (57, Kind.GRAPHS)]
+    found = started(sorted([*LINES, *more]), {**MARKS, CONTAINER: 3})
+    assert list(found.items())[:11] == [
+        ("image and container, to its start", (0, 3)),
+        ("interpreter and imports, to the first log line", (3, 10)),
+        ("more imports, to vLLM's first record", (10, 12)),
+        ("arguments, to the engine's banner", (12, 20)),
+        ("workers, to the model", (20, 30)),
+        ("model and weights", (30, 40)),
+        ("load, to the model in place", (40, 42)),
+        ("compile", (45, 48)),
+        ("profile, to KV sizing", (48, 50)),
+        ("KV cache, to captured graphs", (50, 57)),
+        ("warm-up, to the engine's start", (57, 60)),
+    ]
+
+
+def test_what_is_compiled_after_kv_sizing_is_no_part_of_the_compile_before_it() -> None:
+    found = started(sorted([*LINES, (48, Kind.COMPILED), (55, Kind.COMPILED)]))
+    assert (found["compile"], found["profile, to KV sizing"]) == ((45, 48), (48, 50))
 
 
 def test_what_no_phase_covers_is_unexplained() -> None:
@@ -63,12 +96,15 @@ def test_a_missing_line_leaves_its_time_unexplained(missing: Kind) -> None:
 
 
 def test_without_a_log_the_marks_are_all_there_is() -> None:
-    assert started([]) == {"imports, to the first log line": (0, 10), "to the first request served": (80, 90)}
+    assert started([]) == {
+        "interpreter and imports, to the first log line": (0, 10),
+        "to the first request served": (80, 90),
+    }
 
 
 def test_a_server_that_never_served_has_the_phases_that_it_reached() -> None:
     assert list(started(LINES[:3], {PROCESS: 0})) == [
-        "imports, to the first log line",
+        "interpreter and imports, to the first log line",
         "arguments, to the engine's banner",
         "workers, to the model",
         "model and weights",
@@ -76,7 +112,10 @@ def test_a_server_that_never_served_has_the_phases_that_it_reached() -> None:
 
 
 def test_the_first_line_is_the_logs_where_nobody_marked_it() -> None:
-    assert started([(4, Kind.ATTENTION), *LINES], {PROCESS: 1})["imports, to the first log line"] == (1, 4)
+    assert started([(4, Kind.ATTENTION), *LINES], {PROCESS: 1})["interpreter and imports, to the first log line"] == (
+        1,
+        4,
+    )
 
 
 def test_lines_after_the_first_served_request_belong_to_no_start_up() -> None:
@@ -87,8 +126,8 @@ def test_of_lines_that_repeat_the_last_one_ends_the_phase() -> None:
     lines = sorted([*LINES, (42, Kind.WEIGHTS), (52, Kind.KV_TOKENS), (61, Kind.ENGINE_INIT)])
     found = started(lines)
     assert found["model and weights"] == (30, 42)
-    assert found["profile and compile, to KV sizing"] == (45, 52)
-    assert found["KV cache, graphs, warm-up"] == (52, 61)
+    assert found["profile, to KV sizing"] == (45, 52)
+    assert found["warm-up, to the engine's start"] == (52, 61)
 
 
 def test_of_lines_that_begin_something_the_first_one_counts() -> None:
@@ -101,7 +140,7 @@ def test_ranks_that_overlap_are_not_counted_twice() -> None:
     # Rank 0 compiles at 45 while rank 1 still loads until 48.
     found = started(sorted([*LINES, (48, Kind.WEIGHTS)]))
     assert found["model and weights"] == (30, 48)
-    assert found["profile and compile, to KV sizing"] == (48, 50)
+    assert found["profile, to KV sizing"] == (48, 50)
 
 
 def test_a_line_that_the_clock_does_not_know_has_no_time() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.observe.prometheus import COUNTERS, Delta, Scrape, delta, kv_cache_tokens, parse
+from harness.observe.prometheus import COUNTERS, CacheFacts, Delta, Scrape, cache_facts, delta, kv_cache_tokens, parse
 from tests.observe.shared_logs import LOGS, needs_logs
 
 START = "process_start_time_seconds 1.7e+09\n"
@@ -18,6 +18,11 @@ def difference(before: str, after: str) -> Delta:
     found = delta(parse(START + before), parse(START + after))
     assert found is not None
     return found
+
+
+def per_position(position: int, tokens: int, engine: int = 0) -> str:
+    labels = f'engine="{engine}",position="{position}"'
+    return f"vllm:spec_decode_num_accepted_tokens_per_pos_total{{{labels}}} {tokens}\n"
 
 
 # --- one scrape -----------------------------------------------------------------------------------------
@@ -49,8 +54,32 @@ def test_the_reasons_of_a_requests_end_are_summed() -> None:
 def test_names_that_only_begin_like_a_counters_are_others() -> None:
     assert parse(
         "vllm:prompt_tokens_cached_total 5.0\nvllm:prompt_tokens_created 1.7e+09\n"
-        'vllm:spec_decode_num_accepted_tokens_per_pos_total{position="0"} 3.0\nvllm:num_preemptions_created 1\n'
+        "vllm:spec_decode_num_accepted_tokens_per_pos_created 3.0\nvllm:num_preemptions_created 1\n"
     ) == Scrape({}, None, {}, None)
+
+
+def test_accepted_tokens_are_counted_by_position_too() -> None:
+    before = per_position(0, 3) + per_position(0, 4, engine=1)
+    scrape = parse(before)
+    assert scrape.per_position == {0: 7.0}
+    assert scrape.counters == {}
+    assert difference(before, per_position(0, 5) + per_position(0, 4, engine=1) + per_position(1, 2)).per_position == (
+        2,
+        2,
+    )
+
+
+def test_the_older_name_of_a_counter_counts_where_the_newer_one_is_missing() -> None:
+    older, newer = "vllm:gpu_prefix_cache_hits_total 7\n", "vllm:prefix_cache_hits_total 7\n"
+    assert parse(older).counters == parse(newer).counters == parse(older + newer).counters == {"prefix_hits": 7.0}
+
+
+def test_waiting_requests_are_summed_and_their_reasons_are_not_added() -> None:
+    scrape = parse(
+        'vllm:num_requests_waiting{engine="0"} 1\nvllm:num_requests_waiting{engine="1"} 2\n'
+        'vllm:num_requests_waiting_by_reason{engine="0",reason="capacity"} 1\n'
+    )
+    assert (scrape.waiting, scrape.running) == (3.0, None)
 
 
 def test_a_counter_without_the_suffix_is_the_same() -> None:
@@ -70,6 +99,27 @@ def test_the_cache_configuration_is_text() -> None:
 @pytest.mark.parametrize("labels", ["", 'block_size="128"', 'kv_cache_size_tokens="None"', 'kv_cache_size_tokens=""'])
 def test_kv_tokens_that_are_not_told_are_unknown(labels: str) -> None:
     assert kv_cache_tokens(parse(f"vllm:cache_config_info{{{labels}}} 1.0\n")) is None
+
+
+def config(**labels: object) -> str:
+    return f"vllm:cache_config_info{{{','.join(f'{k}={chr(34)}{v}{chr(34)}' for k, v in labels.items())}}} 1.0\n"
+
+
+def test_the_caches_of_several_engines_are_summed() -> None:
+    first = config(engine=0, block_size=16, num_gpu_blocks=100, kv_cache_size_tokens=1600, kv_cache_max_concurrency=1.5)
+    other = config(engine=1, block_size=16, num_gpu_blocks=90, kv_cache_size_tokens=1440, kv_cache_max_concurrency=1.25)
+    assert cache_facts(parse(first + other)) == CacheFacts(3040, 190, 16, 2.75)
+    assert kv_cache_tokens(parse(first + other)) == 3040
+
+
+@pytest.mark.parametrize("value", ["None", "", "-1", "1e3"])
+def test_one_engine_that_does_not_tell_makes_the_sum_unknown(value: str) -> None:
+    text = config(engine=0, num_gpu_blocks=100, block_size=16) + config(engine=1, num_gpu_blocks=value, block_size=32)
+    assert cache_facts(parse(text)) == CacheFacts(None, None, None, None)
+
+
+def test_without_a_cache_configuration_nothing_is_known_of_it() -> None:
+    assert cache_facts(parse("")) == CacheFacts(None, None, None, None)
 
 
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "many"])
@@ -116,6 +166,27 @@ def test_a_counter_that_fell_is_a_reset_and_nothing_is_known() -> None:
     )
     assert found.reset
     assert found.get("prompt_tokens") is None
+
+
+def test_one_engine_that_starts_again_is_a_reset_though_the_sum_rose() -> None:
+    name = 'vllm:prompt_tokens_total{{engine="{}"}} {}\n'
+    found = difference(name.format(0, 100) + name.format(1, 100), name.format(0, 10) + name.format(1, 500))
+    assert found.reset
+    assert found.get("prompt_tokens") is None
+
+
+def test_an_engine_that_goes_away_is_a_reset() -> None:
+    name = 'vllm:prompt_tokens_total{{engine="{}"}} {}\n'
+    assert difference(name.format(0, 100) + name.format(1, 100), name.format(0, 500)).reset
+
+
+def test_without_the_process_start_a_fall_still_shows() -> None:
+    # Several API servers share their metrics through files, and then no process_* is exposed.
+    rose = delta(parse("vllm:prompt_tokens_total 5\n"), parse("vllm:prompt_tokens_total 6\n"))
+    fell = delta(parse("vllm:prompt_tokens_total 5\n"), parse("vllm:prompt_tokens_total 4\n"))
+    assert rose
+    assert fell
+    assert (rose.get("prompt_tokens"), rose.reset, fell.reset) == (1, False, True)
 
 
 def test_another_process_is_a_reset_though_every_counter_rose() -> None:
@@ -193,6 +264,14 @@ def test_real_scrapes_of_one_server_have_a_delta_and_of_two_a_reset() -> None:
     assert (same.get("prompt_tokens"), same.reset) == (134, False)
     assert other is not None
     assert (other.get("prompt_tokens"), other.reset) == (None, True)
+
+
+@needs_logs
+def test_a_real_scrape_has_blocks_and_positions() -> None:
+    scrape = real("cyc_m1.txt")
+    assert cache_facts(scrape) == CacheFacts(1_398_016, 10_922, 128, 682.625)
+    assert (scrape.counters["drafts"], scrape.per_position) == (137, {0: 92.0})
+    assert scrape.waiting == 0
 
 
 @needs_logs

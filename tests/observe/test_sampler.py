@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
+import time
 from pathlib import Path
 
 import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from harness.observe.sampler import PERIOD_S, HostSampler
+from harness.observe.gpu.journal import lines
+from harness.observe.sampler import PERIOD_S, PSS_SHARE, HostSampler, proportional_bytes
 
 
 class Reading:
@@ -54,7 +57,12 @@ def test_every_process_of_every_reading_is_a_row(tmp_path: Path) -> None:
 @pytest.mark.parametrize("results", [(), ({"vllm:1": 2**40},)], ids=["no row", "large"])
 def test_columns_have_their_types_also_without_a_row(tmp_path: Path, results: tuple[dict[str, int], ...]) -> None:
     sample(tmp_path / "host.parquet", Reading(*results))
-    assert types(tmp_path / "host.parquet") == {"mono_ns": "int64", "process": "string", "rss_bytes": "int64"}
+    assert types(tmp_path / "host.parquet") == {
+        "mono_ns": "int64",
+        "process": "string",
+        "rss_bytes": "int64",
+        "pss_bytes": "int64",
+    }
 
 
 @pytest.mark.parametrize("error", [psutil.NoSuchProcess(1), psutil.AccessDenied(1), ProcessLookupError(), OSError()])
@@ -103,3 +111,67 @@ def test_finishing_does_not_wait_for_the_period(tmp_path: Path) -> None:
 
 def test_memory_is_looked_at_four_times_a_second() -> None:
     assert PERIOD_S == 0.25
+
+
+def test_shared_pages_are_counted_once_where_the_kernel_says_so(tmp_path: Path) -> None:
+    read = Reading({"vllm:1": 10, "worker:2": 20}, {"vllm:1": 10})
+    sampler = HostSampler(read, tmp_path / "host.parquet", period_s=0.001, read_pss={"vllm:1": 7, "worker:2": None}.get)
+    sampler.start()
+    assert read.taken.wait(5)
+    sampler.finish()
+    first, second, *_ = pq.read_table(tmp_path / "host.parquet").to_pylist()
+    assert (first["pss_bytes"], second["pss_bytes"]) == (7, None)
+
+
+def test_pss_is_read_no_more_often_than_it_may_cost(tmp_path: Path) -> None:
+    """A reading that takes 20 ms is taken once per second, however short the period is."""
+    asked = []
+
+    def slow(process: str) -> int:
+        asked.append(process)
+        threading.Event().wait(0.02)
+        return 7
+
+    begin = time.monotonic()
+    enough = threading.Event()
+    readings = itertools.count()
+
+    def read() -> dict[str, int]:
+        if next(readings) == 20:
+            enough.set()
+        return {"vllm:1": 10}
+
+    sampler = HostSampler(read, tmp_path / "host.parquet", period_s=0.001, read_pss=slow)
+    sampler.start()
+    assert enough.wait(5)
+    sampler.finish()
+    assert 1 <= len(asked) <= 2 + (time.monotonic() - begin) / (0.02 / PSS_SHARE)
+    assert pq.read_table(tmp_path / "host.parquet").num_rows >= 20
+
+
+def test_pss_that_is_asked_for_is_read(tmp_path: Path) -> None:
+    sampler = HostSampler(lambda: {"vllm:1": 10}, tmp_path / "host.parquet", period_s=60, read_pss=lambda _: 7)
+    sampler.start()
+    for _ in range(3):
+        sampler.read_now()
+    sampler.finish()
+    assert pq.read_table(tmp_path / "host.parquet")["pss_bytes"].to_pylist().count(7) >= 3
+
+
+def test_pss_of_this_process_is_above_zero_and_at_most_its_rss() -> None:
+    pss = proportional_bytes(f"python:{os.getpid()}")
+    assert pss is not None
+    assert 1 << 20 < pss <= psutil.Process().memory_info().rss + (64 << 20)
+    assert proportional_bytes("gone:4194305") is None
+
+
+def test_samples_are_on_the_disk_before_the_end(tmp_path: Path) -> None:
+    """A harness that is killed leaves them in the journal."""
+    read = Reading({"vllm:1": 10}, {"vllm:1": 11})
+    sampler = HostSampler(read, tmp_path / "host.parquet", period_s=0.001)
+    sampler.start()
+    assert read.taken.wait(5)
+    kept = list(lines(tmp_path / "host.journal"))
+    assert [row[1:3] for row in kept] == [["vllm:1", 10], ["vllm:1", 11]]
+    sampler.finish()
+    assert not (tmp_path / "host.journal").exists()

@@ -61,8 +61,8 @@ def test_panels_are_one_per_metric_and_context(faulty: Judged) -> None:
     found = panels(case)
     assert [p.title for p in found] == [
         "mtp1: prefill 2K, tok/s",
-        "mtp1: decode steps 2K, steps/s",
-        "mtp1: decode 2K, tok/s",
+        "mtp1: decode steps 2K, steps/s, id prompts",
+        "mtp1: decode 2K, tok/s, id prompts",
     ]
     steps = found[1]
     assert [len(c.points) for c in steps.columns] == [PASSES, PASSES]

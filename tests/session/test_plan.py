@@ -52,6 +52,34 @@ def test_the_smallest_session_is_a_cold_pair_and_a_warm_pair() -> None:
     assert [i[:4] for i in ids(seed=1)] == ["001-", "002-", "003-", "004-"]
 
 
+def test_traces_come_last_one_per_arm_and_mode_and_are_cold() -> None:
+    """A library that finds its own files compiles nothing that could be seen."""
+    planned = launches(trace=True, modes=["mtp1", "mtp3"], warmups=["primed", "engine"])
+    traces = [x for x in planned if x.trace]
+    assert planned[-4:] == tuple(traces)
+    assert [x.id[4:] for x in traces] == [
+        "control-mtp1-engine-cold-trace",
+        "candidate-mtp1-engine-cold-trace",
+        "control-mtp3-engine-cold-trace",
+        "candidate-mtp3-engine-cold-trace",
+    ]
+    assert {(x.cache, x.warm_from, x.measured, x.burn_in) for x in traces} == {(Cache.COLD, None, False, False)}
+    assert [x.id for x in planned if not x.trace] == ids(modes=["mtp1", "mtp3"], warmups=["primed", "engine"])
+
+
+def test_no_warm_launch_starts_from_what_a_trace_left() -> None:
+    planned = launches(trace=True)
+    traces = {x.id for x in planned if x.trace}
+    assert traces
+    assert not traces & {x.warm_from for x in planned}
+
+
+def test_a_plan_of_an_older_bundle_has_no_traces() -> None:
+    [old, *_] = launches()
+    fields = old.model_dump(exclude={"trace"})
+    assert not PlannedLaunch.model_validate(fields).trace
+
+
 def test_cold_launches_come_first_because_warm_ones_copy_their_caches() -> None:
     planned = launches(pairs=2, warmups=["engine", "primed"])
     assert [x.cache for x in planned] == [Cache.COLD] * 2 + [Cache.WARM] * 8

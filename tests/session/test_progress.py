@@ -127,3 +127,13 @@ def test_a_file_that_is_being_written_is_no_error(bundle: Bundle, torn: bytes) -
     folder.timeline_file.write_bytes(json.dumps({"mark": "health", "mono_ns": 1}).encode() + b"\n" + torn)
     seen = snapshot(bundle, planned, elapsed_s=1)
     assert (seen.done, len(seen.current)) == (0, 1)
+
+
+def test_a_source_check_is_shown_while_it_runs(bundle: Bundle) -> None:
+    for arm, name in (("control", "check.json"), ("candidate", "output.log")):
+        folder = bundle.checks_dir / "types" / arm
+        folder.mkdir(parents=True)
+        (folder / name).write_text("", "utf-8")
+    [current] = snapshot(bundle, plan(), elapsed_s=1).current
+    assert (current.launch, current.phase) == ("source check types", "candidate")
+    assert current.since_s >= 0

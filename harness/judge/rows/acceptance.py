@@ -10,7 +10,8 @@ from harness.client.prompts import PromptKey, prompt_ids, prompt_sha256
 from harness.forge.arithmetic import Rule
 from harness.judge.case import Case, Cell
 from harness.judge.rates import counts_by_prompt
-from harness.judge.read import LaunchEvidence, WindowEvidence
+from harness.judge.read import LaunchEvidence, WindowEvidence, prompt_class
+from harness.judge.rows.prompts import prompt_of
 from harness.records import RequestRecord, Row
 from harness.words import Arm, Step, Word
 
@@ -47,7 +48,14 @@ def _acceptance(cell: Cell, what: str, step: Step, context: int | None) -> Row:
     tested = _by_prompt(control, candidate)
     word, reason = _judged(sums[0], sums[1], tested, same=_same_outputs(cell, step, context))
     return cell.row(
-        name, word, reason, context_tokens=context, control=texts[0], candidate=texts[1], unit="tokens", sources=sources
+        name,
+        word,
+        reason,
+        context_tokens=context,
+        control=texts[0],
+        candidate=texts[1],
+        unit=f"tokens, {prompt_class([*control, *candidate])}",
+        sources=sources,
     )
 
 
@@ -162,6 +170,8 @@ def _fault(case: Case, arm: Arm, rule: Rule, launch: LaunchEvidence, window: Win
 
 def _prompt(case: Case, request: RequestRecord) -> list[int]:
     """The prompt again, from the plan's seed: evidence cannot be answered by prompts made up later."""
+    if request.prompt_class == "text" and case.prompts is not None:
+        return prompt_of(case, case.prompts, request)
     below = case.plan.profile.course.prompt_ids_below or min(len(r.successor) for r in case.rules.values())
     prompt_pass = 0 if request.step is Step.IDENTITY else request.pass_number
     key = PromptKey(case.plan.seed, request.step, request.context_tokens or 0, prompt_pass, request.index)

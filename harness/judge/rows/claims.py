@@ -16,8 +16,7 @@ from harness.config.claims import (
 )
 from harness.judge.case import Case, Cell, both, shown
 from harness.judge.family import Figure
-from harness.judge.read import LaunchEvidence
-from harness.judge.rows import kv, speed, startup
+from harness.judge.rows import gpu_memory, kv, speed, startup
 from harness.records import Row
 from harness.words import Cache, Claimed
 
@@ -36,12 +35,7 @@ class Finding:
     sources: tuple[str, ...] = ()
 
 
-def lowest_free_mib(_: LaunchEvidence) -> float | None:
-    """Lowest free memory of any GPU over the launch, MiB; None where no GPU was sampled."""
-    return None  # the samples of GPUs are read elsewhere; `rows` takes their figure
-
-
-def rows(case: Case, lowest: Figure = lowest_free_mib) -> Iterator[Row]:
+def rows(case: Case, lowest: Figure = gpu_memory.lowest_mib) -> Iterator[Row]:
     """One row per claim, over every cell that it speaks of: refuted anywhere is refuted."""
     for claim in case.plan.candidate.claims:
         found = _findings(case, claim, lowest)
@@ -113,7 +107,7 @@ def _memory(
 
 def _cold_start(claim: ColdStartMaxChange, cell: Cell, margin_pct: float) -> Finding:
     """One pair has no spread: it shows the claim where the bound is cleared by the margin that start-up has anyway."""
-    control, candidate = cell.values(startup.start_s)
+    control, candidate = cell.timed(startup.start_s)
     ours, theirs = both(control, candidate)
     place = partial(
         Finding,

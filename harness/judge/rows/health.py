@@ -8,12 +8,16 @@ from collections.abc import Iterator
 
 from harness.judge.case import Case, Cell, completed, not_begun
 from harness.judge.read import LaunchEvidence
-from harness.observe.vllm_log import Kind
+from harness.judge.voids import clock_jump
+from harness.observe.log import Kind
 from harness.records import Row
 from harness.words import Arm, Step, Word
 
 NUMBER = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-f]{8,}\b|\d+")
 """What differs between two prints of the same error: addresses, request ids, counts."""
+
+PROBING = (Step.FOLLOW_UP, Step.REQUEST_KINDS, Step.PROBES)
+"""Steps in which the arms may be asked differently: after a server died of one kind, the next is not asked."""
 
 
 def rows(case: Case) -> Iterator[Row]:
@@ -25,6 +29,8 @@ def rows(case: Case) -> Iterator[Row]:
     for cell in case.cells:
         yield _client(cell)
     for cell in case.cells:
+        yield _clocks(cell)
+    for cell in case.cells:
         yield _errors(cell)
     for cell in case.cells:
         yield from _checks(cell)
@@ -33,7 +39,10 @@ def rows(case: Case) -> Iterator[Row]:
 def _requests(cell: Cell) -> Row:
     """Every request full length: a hard invariant of the candidate."""
     # What a server did not serve because its engine was taken away is no fault of its own.
-    found = {arm: [(x, w) for x in side if not not_begun(x) for w in x.windows] for arm, side in cell.arms()}
+    found = {
+        arm: [(x, w) for x in side if not not_begun(x) for w in x.windows if w.window.step is not Step.REQUEST_KINDS]
+        for arm, side in cell.arms()
+    }
     bad = {
         arm: [f"{x.folder.id} {w.window.window}: {w.unserved}" for x, w in pairs if w.unserved]
         for arm, pairs in found.items()
@@ -70,7 +79,7 @@ def _difference(cell: Cell) -> str | None:
             Counter(
                 (w.window.window, r.index, r.prompt_sha256, r.asked_tokens)
                 for w in x.windows
-                if w.window.step is not Step.PROBES
+                if w.window.step not in PROBING
                 for r in w.requests
             )
             for x in pair
@@ -108,14 +117,15 @@ def _counts(cell: Cell) -> Row:
 
 def _client(cell: Cell) -> Row:
     """Times that the client took late are not the server's; their rates are left out, and that is said."""
-    sides = [[(x, w) for x in side for w in x.windows_in(Step.DECODE)] for _, side in cell.arms()]
+    timed = (Step.FIRST_PROMPT, Step.PREFILL, Step.DECODE)
+    sides = [[(x, w) for x in side for w in x.windows if w.window.step in timed] for _, side in cell.arms()]
     stalls = [f"{x.folder.id} {w.window.window}: {w.stalled}" for side in sides for x, w in side if w.stalled]
     if stalls:
         word, reason = Word.WARN, f"{stalls[0]}; no rate is taken from it"
     elif not all(sides):
-        word, reason = Word.NOT_TESTED, "an arm has no decode window"
+        word, reason = Word.NOT_TESTED, "an arm has no window of a speed"
     else:
-        word, reason = Word.PASS, "events of every decode window came apart from each other"
+        word, reason = Word.PASS, "at most half a core, never 5 ms late, no burst, in every window of a speed"
     texts = [f"{sum(not w.stalled for _, w in side)} of {len(side)}" for side in sides]
     return cell.row(
         "client kept up",
@@ -125,6 +135,28 @@ def _client(cell: Cell) -> Row:
         candidate=texts[1],
         unit="windows",
         sources=tuple(f"launches/{x.folder.id}/requests.jsonl" for _, side in cell.arms() for x in side),
+    )
+
+
+def _clocks(cell: Cell) -> Row:
+    """A clock that was set, or a machine that slept: times of that launch are not what they seem."""
+    sides = [[x for x in side if x.marks] for _, side in cell.arms()]
+    jumps = [fault for side in sides for x in side if (fault := clock_jump(x))]
+    if jumps:
+        word, reason = Word.VOID, f"{jumps[0]}; no time of that launch is used"
+    elif not all(sides):
+        word, reason = Word.NOT_TESTED, "an arm has no timeline"
+    else:
+        word, reason = Word.PASS, "wall clock and monotonic clock kept pace in every launch"
+    texts = [f"{sum(clock_jump(x) is None for x in side)} of {len(side)}" for side in sides]
+    return cell.row(
+        "clocks kept pace",
+        word,
+        reason,
+        control=texts[0],
+        candidate=texts[1],
+        unit="launches",
+        sources=tuple(f"launches/{x.folder.id}/timeline.jsonl" for side in sides for x in side),
     )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from harness.judge.case import Case, Cell, completed
-from harness.judge.identity import Comparison, compare
+from harness.judge.identity import Comparison, Difference, compare
 from harness.judge.read import LaunchEvidence
 from harness.records import OutputRecord, Row
 from harness.words import Arm, Cache, Identity, Step, Word
@@ -66,7 +67,24 @@ def _prompts(cell: Cell, near: float) -> Row:
         word, reason = _word(between.state), f"{between.state}: {between.text()}"
         if between.state is Identity.IDENTICAL:
             reason += f", sha256 {base[0].sha256[:12]} (first), {sum(len(o.token_ids) for o in base):,} tokens"
+    if between.differing and (again := _asked_again(cell, between.differing[0])):
+        reason += f"; {again}"
     return cell.row(name, word, reason, control=texts[0], candidate=texts[1], sources=sources)
+
+
+def _asked_again(cell: Cell, first: Difference) -> str | None:
+    """What the later launch says of the token at which the outputs part, asked for it alone."""
+    for arm, side in cell.arms():
+        for launch in side:
+            for request in (r for w in launch.windows_in(Step.FOLLOW_UP) for r in w.requests):
+                output = launch.outputs.get(request.request)
+                same = (request.index, request.prefix_tokens) == (first.index, first.token_index)
+                if same and output is not None and output.top_logprobs:
+                    best = output.top_logprobs[0].items()
+                    ranked = sorted(best, key=lambda item: -math.inf if item[1] is None else item[1], reverse=True)
+                    shown = ", ".join(f"{t!r} {'no number' if v is None else f'{v:.3f}'}" for t, v in ranked[:2])
+                    return f"asked again for that token, the {arm} gives {shown}"
+    return None
 
 
 def _passes(side: tuple[LaunchEvidence, ...]) -> list[list[OutputRecord]]:

@@ -1,4 +1,4 @@
-"""Kernels that were compiled or first loaded after the server was ready, from sources kept apart."""
+"""Kernels that were compiled or first loaded late (DESIGN 2), from sources kept apart."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ from collections import Counter
 from collections.abc import Iterator
 
 from harness.judge.case import Case, Cell, not_begun
+from harness.judge.late import Course
+from harness.judge.ledger import is_armed
 from harness.judge.proof import cache_proof, late_compiles, late_files, late_loads
 from harness.judge.read import LaunchEvidence
-from harness.observe.vllm_log import Event, Kind
+from harness.judge.rows.traced import rows as traced_rows
+from harness.observe.log import Event, Kind
 from harness.records import Row
 from harness.words import CacheProof, Word
 
 
 def rows(case: Case) -> Iterator[Row]:
-    """Monitor lines, then real compilations, then what the caches were proven to be."""
+    """Monitor lines, then real compilations, then what the caches were proven to be, then the tracer."""
     for cell in case.cells:
         yield _monitor(cell)
     for cell in case.cells:
         yield _compiles(cell)
     for cell in case.cells:
         yield _caches(cell)
+    yield from traced_rows(case)
 
 
 def _monitor(cell: Cell) -> Row:
@@ -29,8 +33,8 @@ def _monitor(cell: Cell) -> Row:
     sides = [[x for x in side if x.ready_ns is not None] for _, side in cell.arms()]
     if not all(sides):
         return cell.row(name, Word.NOT_TESTED, "an arm has no launch that became ready")
-    unarmed = [[x.folder.id for x in side if not _armed(x)] for side in sides]
-    kernels = [sorted({e.values["kernel"] for x in side for e in x.of_kind(Kind.LATE_JIT)}) for side in sides]
+    unarmed = [[x.folder.id for x in side if not is_armed(x)] for side in sides]
+    kernels = [sorted({str(e.values["kernel"]) for x in side for e in x.of_kind(Kind.LATE_JIT)}) for side in sides]
     sources = tuple(x.place(e) for side in sides for x in side for e in x.of_kind(Kind.LATE_JIT))
     texts = [
         "not armed" if len(off) == len(side) else ", ".join(found) or "none"
@@ -48,11 +52,6 @@ def _monitor(cell: Cell) -> Row:
     word = Word.FAIL if new else Word.PASS
     reason = f"new against control: {', '.join(new)}" if new else "no kernel is late that is not late in the control"
     return cell.row(name, word, reason, control=texts[0], candidate=texts[1], sources=sources)
-
-
-def _armed(launch: LaunchEvidence) -> bool:
-    """The engine says so, or the monitor itself speaks."""
-    return bool(launch.of_kind(Kind.JIT_ARMED) or launch.of_kind(Kind.LATE_JIT))
 
 
 def _compiles(cell: Cell) -> Row:
@@ -74,11 +73,11 @@ def _compiles(cell: Cell) -> Row:
         reason = "the arms started from different cache states"
         return cell.row(name, Word.NOT_TESTED, reason, control=texts[0], candidate=texts[1], sources=sources)
     if counts[1] > counts[0]:
-        word, reason = Word.FAIL, f"{counts[1] - counts[0]} more than in the control while serving"
+        word, reason = Word.FAIL, f"{counts[1] - counts[0]} more than in the control came late"
     elif files[1] > files[0]:
         word, reason = Word.WARN, f"{files[1] - files[0]} more new cache files than in the control"
     elif loads[1] > loads[0]:
-        word, reason = Word.WARN, f"{loads[1] - loads[0]} more first loaded while serving than in the control"
+        word, reason = Word.WARN, f"{loads[1] - loads[0]} more first loaded late than in the control"
     else:
         word, reason = Word.PASS, "no more than in the control"
     return cell.row(name, word, reason, control=texts[0], candidate=texts[1], sources=sources)
@@ -91,7 +90,7 @@ def _text(launch: LaunchEvidence, count: int, files: int) -> str:
 
 
 def _step(launch: LaunchEvidence, event: Event) -> str:
-    return launch.step_at(launch.clock.at(event.end_offset))
+    return Course(launch).phase(launch.clock.at(event.end_offset))
 
 
 def _caches(cell: Cell) -> Row:

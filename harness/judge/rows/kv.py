@@ -8,8 +8,9 @@ from itertools import pairwise
 from harness.config.claims import KvTokensMinChange
 from harness.judge.case import Case, Cell
 from harness.judge.read import LaunchEvidence
+from harness.observe.log import Kind
+from harness.observe.log.facts import facts
 from harness.observe.prometheus import kv_cache_tokens
-from harness.observe.vllm_log import Kind, kv_tokens
 from harness.records import Row
 from harness.words import Word
 
@@ -22,9 +23,9 @@ def from_metrics(launch: LaunchEvidence) -> int | None:
 
 
 def from_log(launch: LaunchEvidence) -> int | None:
-    """The log's last KV line, in tokens: the engine prints the size that it uses last."""
-    lines = launch.of_kind(Kind.KV_TOKENS)
-    return kv_tokens(lines[-1]) if lines else None
+    """The log's last KV line of each engine, in tokens: the size that it uses is printed last."""
+    found = facts(launch.log).columns["kv_cache_tokens"]
+    return int(found.value) if found else None
 
 
 def rows(case: Case) -> Iterator[Row]:

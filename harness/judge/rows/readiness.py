@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum, auto
 
-from harness.judge.case import Case, Cell, completed, not_begun
+from harness.judge.case import Case, Cell, completed, died_of_a_kind, not_begun
 from harness.judge.read import LaunchEvidence
 from harness.records import Row
 from harness.words import LaunchStatus, Word
@@ -36,8 +36,10 @@ def _row(case: Case, cell: Cell) -> Row:
     reasons = [f"{x.folder.id}: {_how(x)}" for x in launches if not completed(x)]
     killed = [x for x in launches if completed(x) and _was_killed(x)]
     reasons += [f"{x.folder.id}: served its course, and had to be killed at the end" for x in killed]
-    if worst is Word.PASS and killed:
-        alone = not any(x in cell.control for x in killed)
+    died = [x for x in launches if died_of_a_kind(x)]
+    reasons += [f"{x.folder.id}: served its course, and ended under a request-kind probe" for x in died]
+    if worst is Word.PASS and (killed or died):
+        alone = not any(x in cell.control for x in killed + died)
         worst = Word.WARN if alone else Word.NOTE
     return cell.row(
         "served to the end",

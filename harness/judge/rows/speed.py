@@ -8,8 +8,16 @@ from functools import partial
 from harness.judge.case import Case, Cell, absent, both, shown
 from harness.judge.family import Figure, Metric
 from harness.judge.judgement import Judgement
-from harness.judge.rates import Decode, decode_pass, first_token_s, median, prefill_rate, tokens_per_step
-from harness.judge.read import LaunchEvidence
+from harness.judge.rates import (
+    Decode,
+    decode_pass,
+    first_token_s,
+    inter_chunk_gap_ms,
+    median,
+    prefill_rate,
+    tokens_per_step,
+)
+from harness.judge.read import LaunchEvidence, prompt_class
 from harness.records import Row
 from harness.words import Cache, Step, Word
 
@@ -21,14 +29,18 @@ FIRST_PROMPT, PREFILL, DECODE, STEPS, PER_STEP = "first prompt", "prefill", "dec
 def prefill(launch: LaunchEvidence, context: int) -> float | None:
     """Median prefill rate of the launch's passes, tokens/s; None where a pass has a fault."""
     return median(
-        [None if w.fault else prefill_rate(r) for w in launch.windows_of(Step.PREFILL, context) for r in w.requests]
+        [
+            None if w.fault or w.stalled else prefill_rate(r)
+            for w in launch.windows_of(Step.PREFILL, context)
+            for r in w.requests
+        ]
     )
 
 
 def first_prompt_s(launch: LaunchEvidence, context: int) -> float | None:
     """Time to the first token of the first prompt of this length, seconds."""
     windows = launch.windows_of(Step.FIRST_PROMPT, context)
-    usable = windows and windows[0].requests and not windows[0].fault
+    usable = windows and windows[0].requests and not windows[0].fault and not windows[0].stalled
     return first_token_s(windows[0].requests[0]) if usable else None
 
 
@@ -74,35 +86,55 @@ def rows(case: Case) -> Iterator[Row]:
     """Prefill, then decode, per context and cell."""
     for context in case.contexts:
         for cell in case.cells:
-            yield _row(case, cell, (FIRST_PROMPT, context), "s", partial(first_prompt_s, context=context))
-            yield _row(case, cell, (PREFILL, context), "tok/s", partial(prefill, context=context))
+            yield figure_row(case, cell, (FIRST_PROMPT, context), "s", partial(first_prompt_s, context=context))
+            rate = partial(prefill, context=context)
+            yield figure_row(case, cell, (PREFILL, context), "tok/s", rate, gated=True)
     for context in case.contexts:
         for cell in case.cells:
             yield from _decode(case, cell, context)
 
 
 def _decode(case: Case, cell: Cell, context: int) -> Iterator[Row]:
+    def gap(launch: LaunchEvidence) -> float | None:
+        return median([inter_chunk_gap_ms(w) for w in launch.windows_of(Step.DECODE, context)])
+
     tokens, steps = partial(tokens_per_s, context=context), partial(steps_per_s, context=context)
+    gap_row = figure_row(case, cell, ("inter-chunk gap p99", context), "ms", gap)
     if not case.draft_tokens(cell.mode):
-        yield _row(case, cell, (DECODE, context), "tok/s", tokens)
+        yield figure_row(case, cell, (DECODE, context), "tok/s", tokens, gated=True)
+        yield gap_row
         return
-    yield _row(case, cell, (STEPS, context), "steps/s", steps)
+    prompts = f", {prompt_class(w for side in cell.windows(Step.DECODE, context) for w in side)}"
+    yield figure_row(case, cell, (STEPS, context), "steps/s", steps, gated=True, beside=prompts)
     per_step = partial(delivered_per_step, context=context)
-    yield _row(case, cell, (DECODE, context), "tok/s", tokens, note=_decomposition(case, cell, context))
-    yield _row(case, cell, (PER_STEP, context), "tok/step", per_step)
+    note = _decomposition(case, cell, context)
+    yield figure_row(case, cell, (DECODE, context), "tok/s", tokens, note=note, beside=prompts)
+    yield figure_row(case, cell, (PER_STEP, context), "tok/step", per_step, beside=prompts)
+    yield gap_row
 
 
-def _row(case: Case, cell: Cell, what: tuple[str, int], unit: str, figure: Figure, *, note: str = "") -> Row:
+def figure_row(
+    case: Case,
+    cell: Cell,
+    what: tuple[str, int],
+    unit: str,
+    figure: Figure,
+    *,
+    gated: bool = False,
+    note: str = "",
+    beside: str = "",
+) -> Row:
+    """A row of one figure per launch, with what its pairs came to; a cold cell says so where it would be `gated`."""
     name, context = what
-    control, candidate = cell.values(figure)
+    control, candidate = cell.timed(figure)
     judged = case.paired.get((cell.mode, cell.warmup, cell.cache, name, context))
     if not both(control, candidate)[0]:
         judged = Judgement(Word.NOT_TESTED, "; ".join(filter(None, (absent(control, candidate), note))))
     elif note:
         judged = Judgement(Word.NOT_TESTED, note, judged.tested if judged else None)
     elif judged is None:
-        judged = Judgement(Word.NOT_TESTED, COLD)
-    form = "{:.3f}" if unit in ("s", "tok/step") else "{:,.1f}"
+        judged = Judgement(Word.NOT_TESTED, COLD if gated else "shown, not judged")
+    form = "{:.3f}" if unit in ("s", "ms", "tok/step", "requests") else "{:,.1f}"
     return cell.row(
         name,
         judged.word,
@@ -110,7 +142,7 @@ def _row(case: Case, cell: Cell, what: tuple[str, int], unit: str, figure: Figur
         context_tokens=context,
         control=shown(control, form),
         candidate=shown(candidate, form),
-        unit=unit,
+        unit=unit + beside,
         sources=tuple(f"launches/{x.folder.id}/requests.jsonl" for _, side in cell.arms() for x in side),
         tested=judged.tested,
     )

@@ -93,7 +93,9 @@ class DockerLauncher:
     def view(self, folders: Folders) -> View:
         """Fixed paths, whatever the host calls them; see `Launcher.view`."""
         with _told():
-            path = environment_of(self._described()).get("PATH", DEFAULT_PATH)
+            environment = environment_of(self._described())
+        path = environment.get("PATH", DEFAULT_PATH)
+        python_path = environment.get("PYTHONPATH", "") if folders.tracer is not None else ""
         internal = self._image.network == "internal"
         return View(
             host="0.0.0.0" if internal else "127.0.0.1",  # noqa: S104  # in a network that only this host reaches
@@ -101,7 +103,8 @@ class DockerLauncher:
             model=settings.MODEL if Path(folders.model).is_dir() else folders.model,
             caches=settings.CACHES,
             work=settings.WORK,
-            defaults=settings.default_environment(self._command[0], path),
+            tracer=settings.TRACER if folders.tracer is not None else None,
+            defaults=settings.default_environment(self._command[0], path, python_path),
             owned=settings.owned_environment(self._image, folders.gpus),
         )
 

@@ -63,7 +63,7 @@ def facts_of(inspect: Json, image: Json, *, engine_version: str, gpus: Sequence[
         repo_digests=tuple(image.get("RepoDigests") or ()),
         engine_version=engine_version,
         runtime=host.get("Runtime") or "default",
-        network="host" if host["NetworkMode"] == "host" else "internal",
+        network=host["NetworkMode"] if host["NetworkMode"] in ("host", "none") else "internal",
         gpus=tuple(gpus),
         started_wall=_time(state["StartedAt"]),
         finished_wall=_time(state["FinishedAt"]),

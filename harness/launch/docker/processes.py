@@ -25,6 +25,10 @@ class HostProcesses:
                 return tuple(process.cmdline()) or None
         return None
 
+    def pids(self) -> tuple[int, ...]:
+        """The first one's pid on this host; empty where it is not to be seen from here."""
+        return () if self._init is None else (self._init.pid,)
+
     def resident_bytes(self) -> dict[str, int]:
         """Resident memory by process; empty where there is none to be seen."""
         sizes: dict[str, int] = {}

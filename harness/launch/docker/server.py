@@ -92,6 +92,10 @@ class DockerServer:
         self._ended = exit_
         return exit_
 
+    def host_pids(self) -> tuple[int, ...]:
+        """See `Server.host_pids`."""
+        return self._processes.pids() if self._processes is not None else ()
+
     def resident_bytes(self) -> dict[str, int]:
         """See `Server.resident_bytes`."""
         return self._processes.resident_bytes() if self._processes is not None else {}

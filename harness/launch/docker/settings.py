@@ -14,6 +14,7 @@ from harness.paths import PROJECT
 MODEL = f"{OWN_FOLDER}/model"
 CACHES = Path(OWN_FOLDER) / "caches"
 WORK = Path(OWN_FOLDER) / "work"
+TRACER = Path(OWN_FOLDER) / "tracer"
 """Always the same, whatever the host calls them: paths enter some cache keys, and sockets need short ones."""
 
 PORT = 8000
@@ -89,6 +90,8 @@ def mounts(extra: Sequence[Mount], folders: Folders, engine_socket: Path) -> lis
     found = [_bind(folders.caches, str(CACHES), read_only=False), _bind(folders.work, str(WORK), read_only=False)]
     if Path(folders.model).is_dir():
         found.append(_bind(Path(folders.model), MODEL, read_only=True))
+    if folders.tracer is not None:
+        found.append(_bind(folders.tracer, str(TRACER), read_only=True))
     return found + extra_mounts(extra, engine_socket)
 
 
@@ -138,10 +141,14 @@ def owned_environment(image: Image, gpus: Sequence[str]) -> dict[str, str]:
     return {"NVIDIA_VISIBLE_DEVICES": ",".join(gpus) if gpus and not image.cdi else NO_NVIDIA}
 
 
-def default_environment(command: str, image_path: str) -> dict[str, str]:
-    """PATH is the image's, the engine's folder first; a user without a name gets one, since torch asks for it."""
+def default_environment(command: str, image_path: str, python_path: str = "") -> dict[str, str]:
+    """PATH is the image's, the engine's folder first; a user without a name gets one, since torch asks for it.
+
+    `python_path` is the image's own PYTHONPATH, where something is going to be put in front of it.
+    """
     folder = str(Path(command).parent)
     return {
+        **({"PYTHONPATH": python_path} if python_path else {}),
         "PATH": f"{folder}:{image_path}" if folder.startswith("/") else image_path,
         "USER": HOST_NAME,
         "LOGNAME": HOST_NAME,

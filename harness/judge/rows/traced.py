@@ -1,0 +1,82 @@
+"""What the tracer saw: late kernels, and kernels that warm-up compiled for other constants than serving needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.judge.case import Case, Cell
+from harness.judge.ledger import SEEN, launch_mismatches
+from harness.judge.read import LaunchEvidence
+from harness.observe.jit.ledger import Source
+from harness.records import Row
+from harness.words import Word
+
+LATE, MISMATCH = "late JIT (tracer)", "specialisation mismatch"
+NO_TRACE = "the plan has no trace launch ([plan] trace = false)"
+
+
+def rows(case: Case) -> Iterator[Row]:
+    """Per mode: late kernels, then mismatches."""
+    for cell in case.traced:
+        yield _late(case, cell)
+        yield _mismatch(case, cell)
+    if not case.traced:
+        for name in (LATE, MISMATCH):
+            yield Row(name=name, word=Word.NOT_TESTED, reason=NO_TRACE)
+
+
+def _late(case: Case, cell: Cell) -> Row:
+    """Kernels that are late in the candidate and not in the control."""
+    if (untold := _untold(case, cell, LATE)) is not None:
+        return untold
+    kernels = [sorted({k for x in side for k in _ledger_kernels(case, x)}) for _, side in cell.arms()]
+    new = sorted(set(kernels[1]) - set(kernels[0]))
+    sources = tuple(
+        line.place
+        for _, side in cell.arms()
+        for x in side
+        for line in case.ledgers[x.folder.id].late(Source.TRACER)
+        if line.kernel in new or not new
+    )
+    word = Word.FAIL if new else Word.PASS
+    reason = f"new against control: {', '.join(new)}" if new else "no kernel is late that is not late in the control"
+    texts = [", ".join(found) or "none" for found in kernels]
+    return cell.row(LATE, word, reason, control=texts[0], candidate=texts[1], sources=sources)
+
+
+def _ledger_kernels(case: Case, launch: LaunchEvidence) -> list[str]:
+    return case.ledgers[launch.folder.id].late_kernels(Source.TRACER)
+
+
+def _mismatch(case: Case, cell: Cell) -> Row:
+    """Mismatches that the control does not have."""
+    if (untold := _untold(case, cell, MISMATCH)) is not None:
+        return untold
+    control, candidate = ([(x, m) for x in side for m in launch_mismatches(x)] for _, side in cell.arms())
+    known = {(m.kernel, served) for _, m in control for served in m.served}
+    new = [(x, m) for x, m in candidate if any((m.kernel, served) not in known for served in m.served)]
+    texts = ["; ".join(str(m) for _, m in found) or "none" for found in (control, candidate)]
+    sources = tuple(f"launches/{x.folder.id}/{place}" for x, m in (new or control + candidate) for place in m.places)
+    if new:
+        reason = "; ".join(str(m) for _, m in new)
+        return cell.row(MISMATCH, Word.FAIL, reason, control=texts[0], candidate=texts[1], sources=sources)
+    reason = "none that the control does not have" if candidate else "warm-up covered what serving used"
+    return cell.row(MISMATCH, Word.PASS, reason, control=texts[0], candidate=texts[1], sources=sources)
+
+
+def _untold(case: Case, cell: Cell, name: str) -> Row | None:
+    """The row where the tracer of an arm cannot tell, or None where both can."""
+    every = [x for _, side in cell.arms() for x in side]
+    unready = [x.folder.id for x in every if x.record is None or x.ready_ns is None]
+    if unready or not (cell.control and cell.candidate):
+        return cell.row(name, Word.NOT_TESTED, f"the trace launch did not become ready: {', '.join(unready)}")
+    states = [[case.ledgers[x.folder.id].tracer for x in side] for _, side in cell.arms()]
+    blind = [[s for s in side if s != SEEN] for side in states]
+    texts = [side[0] if side else SEEN for side in blind]
+    if all(blind):
+        return cell.row(name, Word.NOT_TESTED, blind[1][0], control=texts[0], candidate=texts[1])
+    if any(blind):
+        arm, told = ("control", blind[0]) if blind[0] else ("candidate", blind[1])
+        reason = f"the arms cannot be compared: {arm} {told[0]}"
+        return cell.row(name, Word.VOID, reason, control=texts[0], candidate=texts[1])
+    return None

@@ -1,0 +1,129 @@
+"""Samples and events of one launch, read back from its folder; what is missing or torn is no sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.evidence.bundle import LaunchDir, read_lines
+from harness.observe.gpu.journal import COLUMNS, lines, row
+from harness.observe.gpu.nvml import Field
+from harness.observe.memory import MIB, Series
+from harness.observe.sampler import COLUMNS as HOST_COLUMNS
+from harness.records import GpuEvent, GpuWatch
+
+NONE = Series((), ())
+
+
+@dataclass(frozen=True)
+class HostMemory:
+    """Memory of the server's processes together."""
+
+    rss: Series = NONE
+    pss: Series = NONE
+    """Pages that processes share are counted once; only where every process could be read."""
+
+    @property
+    def best(self) -> tuple[str, Series]:
+        """The better measure that there is, by its name."""
+        return ("PSS", self.pss) if self.pss.times_ns else ("RSS", self.rss)
+
+
+@dataclass(frozen=True)
+class GpuReadings:
+    """One GPU's samples."""
+
+    free: Series = NONE
+    used: Series = NONE
+    states: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    """By name of a `Field`: times and values; a reading that failed is left out."""
+    walls: tuple[tuple[int, int], ...] = ()
+    """Monotonic and wall time of the same moments, in ns."""
+
+
+@dataclass(frozen=True)
+class GpuEvidence:
+    """What was seen of a launch's GPUs."""
+
+    watch: GpuWatch | None = None
+    gpus: Mapping[str, GpuReadings] = field(default_factory=dict)
+    """By UUID, in the lane's order."""
+    events: tuple[GpuEvent, ...] = ()
+
+    def unreadable(self, *readings: str) -> str | None:
+        """The first of these that some GPU did not answer, with its error."""
+        for event in self.events:
+            if event.kind == "unreadable" and event.reading in (*readings, "gpu"):
+                return f"{event.reading} of {event.gpu}: {event.code}"
+        return None
+
+
+def host_memory(folder: LaunchDir) -> HostMemory:
+    """Samples of the server's processes, summed."""
+    rss: dict[int, int] = {}
+    pss: dict[int, int | None] = {}
+    columns = _columns(folder.host_samples_file, HOST_COLUMNS, list)
+    for time_ns, _, own, shared in zip(*(columns[name] for name in HOST_COLUMNS), strict=True):
+        rss[time_ns] = rss.get(time_ns, 0) + own
+        so_far = pss.get(time_ns, 0)
+        pss[time_ns] = None if so_far is None or shared is None else so_far + shared
+    return HostMemory(
+        _series([(t, rss[t]) for t in sorted(rss)]),
+        _series([(t, size) for t in sorted(pss) if (size := pss[t]) is not None]),
+    )
+
+
+def gpu_evidence(folder: LaunchDir, watch: GpuWatch | None) -> GpuEvidence:
+    """Everything that is known of a launch's GPUs."""
+    if watch is None:
+        return GpuEvidence()
+    uuids = [facts.uuid for facts in watch.facts]
+    columns = _columns(folder.gpu_samples_file, COLUMNS, lambda line: row(line, uuids))
+    return GpuEvidence(
+        watch=watch,
+        gpus={uuid: _readings(columns, uuid) for uuid in uuids},
+        events=tuple(read_lines(folder.gpu_events_file, GpuEvent)),
+    )
+
+
+def _readings(columns: Mapping[str, Sequence[Any]], uuid: str) -> GpuReadings:
+    # Two threads wrote them, so neighbours may stand in the wrong order.
+    places = sorted((n for n, gpu in enumerate(columns["gpu"]) if gpu == uuid), key=columns["mono_ns"].__getitem__)
+
+    def known(name: str) -> list[tuple[int, int]]:
+        times, values = columns["mono_ns"], columns[name]
+        return [(times[n], values[n]) for n in places if values[n] is not None]
+
+    states = {name: tuple(known(name)) for name in map(str, Field)}
+    return GpuReadings(
+        free=_series(known("free_bytes")),
+        used=_series(known("used_bytes")),
+        states={name: found for name, found in states.items() if found},
+        walls=tuple(known("wall_ns")),
+    )
+
+
+def _series(samples: Sequence[tuple[int, int]]) -> Series:
+    return Series(tuple(t for t, _ in samples), tuple(size / MIB for _, size in samples))
+
+
+def _columns(
+    path: Path, names: Sequence[str], from_journal: Callable[[list[Any]], Sequence[Any]]
+) -> Mapping[str, Sequence[Any]]:
+    """Columns of a file of samples, or of the journal that it would have become had the harness lived."""
+    journal = path.with_suffix(".journal")
+    nothing: Mapping[str, Sequence[Any]] = dict.fromkeys(names, ())
+    if not path.is_file():
+        rows = [from_journal(line) for line in lines(journal)] if journal.is_file() else []
+        return dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else nothing
+    import pyarrow as pa  # noqa: PLC0415  # heavy, and only needed here
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    try:
+        table = pq.read_table(path)
+    except pa.ArrowInvalid:  # the harness was killed while it wrote
+        return nothing
+    # A column that an older harness did not write is one that was not read.
+    return {n: table[n].to_pylist() if n in table.column_names else [None] * table.num_rows for n in names}

@@ -1,0 +1,1 @@
+"""Logs, scrapes, phases and samples, made up and real."""
