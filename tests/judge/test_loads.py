@@ -206,3 +206,17 @@ def test_a_window_of_before_the_client_was_watched_is_judged_by_its_events() -> 
         }
     )
     assert WindowEvidence(record, (ONE,), None, 0).stalled is None
+
+
+@pytest.mark.parametrize(("speed", "expected"), [(1.0, Word.PASS), (0.9, Word.FAIL)])
+def test_rates_of_several_streams_are_primary_in_a_session_that_has_them(
+    tmp_path: Path, speed: float, expected: Word
+) -> None:
+    session = Session(tmp_path, STREAMS | {"plan.pairs": 4, "plan.caches": ["warm"]}).candidate(speed=speed)
+    assert "mtp1 decode steps, 4 streams 48" in session.plan.primary_metrics
+    judged = session.judge()
+    row = judged.row("decode steps, 4 streams", cache="warm")
+    assert row.word is expected
+    assert row.tested is not None
+    assert row.tested.primary
+    assert judged.row("decode steps, 4 streams", cache="cold").word is Word.NOT_TESTED
