@@ -14,10 +14,10 @@ from harness.launch.caches import LaneCaches
 from harness.launch.launcher import Launcher, LaunchFailed
 from harness.launch.locks import lane_lock
 from harness.paths import work_root
-from harness.records import Plan, PlannedLaunch
+from harness.records import GPU_STAGE, Plan, PlannedLaunch
 from harness.session.checking import checks_of, wait_for_checks
 from harness.session.host import gpus_of_lanes
-from harness.session.live import LiveLaunch
+from harness.session.live import LiveLaunch, never_begun
 from harness.session.proving import proof_of
 from harness.statistics import Look
 from harness.words import Arm, LaunchStatus
@@ -80,7 +80,10 @@ class Conductor:
                 raise self._fail(launch, death)
             return self._live
         self.leave()
-        self._hold_lane(launch.lane)
+        try:
+            self._hold_lane(launch.lane)
+        except SetupFailure as e:
+            raise self._never_begun(launch, e) from None
         if self._unchecked is not None:
             raise self._fail(launch, self._unchecked)
         if self.bundle.launch(launch.id).record_file.exists():
@@ -134,6 +137,14 @@ class Conductor:
         if self._live is not None and isinstance(error, LaunchFailed):
             self._live.stop(LaunchStatus.FAILED, stage=error.stage, reason=error.reason)
         self._live = None
+        return error
+
+    def _never_begun(self, launch: PlannedLaunch, error: SetupFailure) -> SetupFailure:
+        """Record that the lane was not to be had, unless whoever holds it runs this very launch."""
+        file = self.bundle.launch(launch.id).record_file
+        if not file.exists():
+            write_record(file, never_begun(launch, GPU_STAGE, str(error)))
+        self._failed[launch.id] = str(error)
         return error
 
     def _hold_lane(self, lane: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import shutil
 import tempfile
 import time
@@ -74,7 +75,7 @@ class LiveLaunch:
         self.folder = bundle.launch(launch.id)
         self._bundle = bundle
         self._caches = caches
-        work = Path(tempfile.mkdtemp(prefix=WORK_DIR_PREFIX))
+        work = _work_folder(plan.session, launch.lane)
         self._folders = Folders(model, caches.live, work, gpus, TRACER if launch.trace else None)
         self._server: Server | None = None
         self._asker: Asker | None = None
@@ -386,3 +387,32 @@ class LiveLaunch:
 
 def _wall(ago_ns: int = 0) -> str:
     return (datetime.now(UTC) - timedelta(microseconds=ago_ns / 1000)).isoformat(timespec="milliseconds")
+
+
+def _work_folder(session: str, lane: int) -> Path:
+    """An empty folder for a server: the same for all launches of a lane, which come one after the other.
+
+    Paths enter some cache keys (vLLM 0.25.1 hashes VLLM_CONFIG_ROOT, which lies below HOME): with a
+    folder per launch no warm launch would ever find what a cold one left.
+    """
+    name = hashlib.sha256(f"{session}/{lane}".encode()).hexdigest()[:8]  # short: vLLM makes UNIX sockets in it
+    folder = Path(tempfile.gettempdir()) / f"{WORK_DIR_PREFIX}{name}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def never_begun(launch: PlannedLaunch, stage: str, reason: str) -> LaunchRecord:
+    """The record of a launch that did not get as far as to be started."""
+    now = time.monotonic_ns()
+    return LaunchRecord(
+        launch=launch,
+        status=LaunchStatus.FAILED,
+        stage=stage,
+        reason=reason,
+        argv=(),
+        env={},
+        begin_ns=now,
+        begin_wall=_wall(),
+        end_ns=now,
+    )

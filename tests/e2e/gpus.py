@@ -43,9 +43,16 @@ class GpuBench:
         return run(self.folder / "results", *self.options(control, candidate), *arguments, env=self.env)
 
     @property
-    def env(self) -> dict[str, str]:
+    def told(self) -> dict[str, str]:
         """What harness and server are told; the fake server is of this checkout, whichever one is installed."""
         return {VARIABLE: str(self.nvml), "PYTHONPATH": str(PROJECT)}
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The harness's environment. Its locks are its own: GPUs of one name in several tests are not the same."""
+        folder = self.folder / "locks"
+        folder.mkdir(exist_ok=True)
+        return {**self.told, "TMPDIR": str(folder)}
 
     def options(self, control: str = "", candidate: str = "") -> list[str]:
         """Options of such a session; the host is described where it is not yet."""
@@ -57,7 +64,7 @@ class GpuBench:
             if faults
         ]
         settings = [f"host.gpus={len(self.gpus)}", *self.settings]
-        settings += [f"serve.env.{name}='{value}'" for name, value in self.env.items()]
+        settings += [f"serve.env.{name}='{value}'" for name, value in self.told.items()]
         sets = [part for setting in settings for part in ("--set", setting)]
         return ["--profile", str(fake_profile(self.folder)), *stacks, *sets]
 

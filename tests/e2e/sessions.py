@@ -33,9 +33,6 @@ forge = {{ seed = 1 }}
 [serve.flags]
 max-model-len = 33_280
 
-[serve.env]
-PYTHONPATH = "{root}"                 # the fake server of this checkout, whatever else is installed
-
 [modes.mtp0]
 [modes.mtp1]
 draft_tokens = 1
@@ -112,7 +109,9 @@ class Finished:
 def fake_profile(folder: Path) -> Path:
     """A profile of the fake server."""
     path = folder / "fake.toml"
-    path.write_text(FAKE_PROFILE.format(python=sys.executable, root=ROOT), "utf-8")
+    # The fake server of this checkout, whatever else is installed.
+    environment = f'\n[serve.env]\nPYTHONPATH = "{ROOT}"\n'
+    path.write_text(FAKE_PROFILE.format(python=sys.executable) + environment, "utf-8")
     return path
 
 

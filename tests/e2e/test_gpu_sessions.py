@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 from pathlib import Path
 
 import psutil
@@ -18,6 +19,9 @@ from harness.words import Arm, ExitCode, LaunchStatus, Word
 
 from .gpus import GpuBench
 from .sessions import Finished, left_running, run, start, wait_for
+
+NAME = Path(sys.executable).name
+"""As the system names a process of this Python."""
 
 
 @pytest.fixture
@@ -140,7 +144,7 @@ class TestVoid:
             done = bench.run()
         row = done.row("foreign GPU processes")
         assert (row.word, done.code) == (Word.VOID, ExitCode.VOID), done.out
-        assert f"somebody else computed on the GPU: python (pid {pid}, 300 MiB)" in row.reason
+        assert f"somebody else computed on the GPU: {NAME} (pid {pid}, 300 MiB)" in row.reason
 
     def test_a_clock_that_is_set(self, bench: GpuBench) -> None:
         bench.describe(wall_jump_s=-3600.0)
@@ -251,7 +255,7 @@ class TestNotFree:
             assert record is not None
             assert (record.status, record.stage) == (LaunchStatus.FAILED, GPU_STAGE)
             assert record.reason is not None
-            assert f"GPU-0 is in use by python (pid {pid}, 9,000 MiB)" in record.reason
+            assert f"GPU-0 is in use by {NAME} (pid {pid}, 9,000 MiB)" in record.reason
             assert launch.mark_ns("process started") is None
 
     def test_memory_that_does_not_return_keeps_the_next_launch_from_starting(self, bench: GpuBench) -> None:

@@ -51,11 +51,11 @@ def _order(case: Case) -> Row:
     faults = []
     for lane in sorted({x.lane for x in case.plan.launches}):
         ran = [
-            case.launches[x.id].record
-            for x in sorted(case.plan.launches, key=lambda x: x.ordinal)
-            if x.lane == lane and case.launches[x.id].record is not None
+            case.launches[x.id].record for x in sorted(case.plan.launches, key=lambda x: x.ordinal) if x.lane == lane
         ]
-        for before, after in pairwise(r for r in ran if r is not None):
+        for before, after in pairwise(
+            r for r in ran if r is not None and r.argv
+        ):  # what was never started overlaps nothing
             if before.end_ns is None or after.begin_ns < before.end_ns:
                 faults.append(f"{after.launch.id} began before {before.launch.id} had ended")
     faults += [fault for launch in case.launches.values() if (fault := _course_fault(launch))]
