@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from harness.config.model import FROZEN
 from harness.errors import BundleError
 from harness.records import SCHEMA_VERSION, FrozenPrompts, LaunchRecord, Lock, Plan, Run, Verdict
-from harness.records_client import SelfTest
+from harness.records.client import SelfTest
 from harness.words import Arm
 
 R = TypeVar("R", bound=BaseModel)

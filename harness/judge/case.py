@@ -28,10 +28,10 @@ from harness.records import (
     Row,
     Run,
 )
-from harness.records_client import SelfTest
+from harness.records.client import SelfTest
+from harness.records.statistics import Look, Tested
 from harness.stack.reading import parse_lock
 from harness.stack.record import LOCK_FILE, StackLock
-from harness.statistics import Look, Tested
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup, Word
 
 STAGES_OF_ENVIRONMENT = ("caches", ENGINE_STAGE, IMAGE_STAGE, GPU_STAGE)

@@ -14,7 +14,7 @@ from harness.judge.case import Case, Cell
 from harness.judge.cell_identity import HOST, difference_text, different, identity, identity_sha256
 from harness.judge.verdict import judge_case
 from harness.records import Row
-from harness.statistics import Tested
+from harness.records.statistics import Tested
 
 CellKey = tuple[str, str, str]
 RowKey = tuple[object, ...]

@@ -10,7 +10,7 @@ from harness.judge.case import Case, Cell, both
 from harness.judge.judgement import Judgement, one_pair
 from harness.judge.read import LaunchEvidence
 from harness.records import Plan
-from harness.statistics import Past
+from harness.records.statistics import Past
 from harness.words import Cache, Warmup
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.statistics import Tested
+from harness.records.statistics import Tested
 from harness.words import Word
 
 ONE_PAIR = "one pair shows no spread, use --pairs 4 or more"

@@ -12,7 +12,7 @@ from harness.evidence.bundle import Bundle, read_record
 from harness.judge.case import Case, read_case
 from harness.judge.judgement import is_inconclusive
 from harness.records import Plan, Row
-from harness.statistics import Look
+from harness.records.statistics import Look
 from harness.words import Word
 
 

@@ -20,7 +20,7 @@ from harness.judge.stats.interval import Answer
 from harness.judge.stats.ratios import log_ratios, margin
 from harness.judge.stats.sign_flip import sign_flip_p
 from harness.judge.stats.spread import pool
-from harness.statistics import Past, Tested
+from harness.records.statistics import Past, Tested
 from harness.words import Word
 
 

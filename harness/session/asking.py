@@ -25,7 +25,7 @@ from harness.client.transport import COMPLETIONS, Received, open_session, receiv
 from harness.evidence.bundle import LaunchDir, append_record
 from harness.observe import prometheus
 from harness.records import FrozenPrompts, OutputRecord, RequestRecord, Usage, Window
-from harness.records_client import ClientLoad, Gauge
+from harness.records.client import ClientLoad, Gauge
 from harness.words import Step
 
 SETTLE_TRIES = 40

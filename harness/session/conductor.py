@@ -15,11 +15,11 @@ from harness.launch.launcher import Launcher, LaunchFailed
 from harness.launch.locks import lane_lock
 from harness.paths import work_root
 from harness.records import GPU_STAGE, Plan, PlannedLaunch
+from harness.records.statistics import Look
 from harness.session.checking import checks_of, wait_for_checks
 from harness.session.host import gpus_of_lanes
 from harness.session.live import LiveLaunch, never_begun
 from harness.session.proving import proof_of
-from harness.statistics import Look
 from harness.words import Arm, LaunchStatus
 
 LOCK_WAIT_S = 5.0

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from harness.config.model import Profile, Stack, planned_checks
 from harness.records import MEASUREMENT_VERSION, Plan, PlannedLaunch
-from harness.statistics import Past
+from harness.records.statistics import Past
 from harness.words import Arm, Cache, Warmup
 
 AB = (Arm.CONTROL, Arm.CANDIDATE)

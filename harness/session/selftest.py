@@ -30,7 +30,7 @@ from harness.fakes.folder import write_rule_folder
 from harness.forge.arithmetic import Rule
 from harness.forge.recipe import Recipe
 from harness.launch.ports import free_port
-from harness.records_client import SelfTest
+from harness.records.client import SelfTest
 from harness.words import Step
 
 NAME = "selftest"

@@ -28,7 +28,7 @@ from harness.records import (
     Usage,
     Window,
 )
-from harness.records_client import ClientLoad, Gauge
+from harness.records.client import ClientLoad, Gauge
 from harness.session.asking import output_sha256
 from harness.session.compose import server_argv
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup

@@ -10,7 +10,7 @@ import pytest
 from harness.evidence.bundle import write_record
 from harness.judge.verdict import judge
 from harness.records import Row
-from harness.records_client import SelfTest
+from harness.records.client import SelfTest
 from harness.words import ExitCode, Word
 
 from .bundles import Session

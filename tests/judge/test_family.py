@@ -16,7 +16,7 @@ from harness.judge.family import Metric, judge_family
 from harness.judge.paired import conclude, explore, judge_pairs, measure_pairs
 from harness.judge.read import LaunchEvidence
 from harness.records import Plan
-from harness.statistics import Past
+from harness.records.statistics import Past
 from harness.words import Arm, Cache, Warmup, Word
 
 from .bundles import WARM, Judged, Session

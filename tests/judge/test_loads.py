@@ -12,7 +12,7 @@ from harness.judge.loads import delivered, in_flight, load_pass, phase_s, server
 from harness.judge.read import WindowEvidence
 from harness.observe.prometheus import Delta
 from harness.records import RequestRecord, Window
-from harness.records_client import ClientLoad, Gauge
+from harness.records.client import ClientLoad, Gauge
 from harness.words import ExitCode, Step, Word
 
 from .bundles import Session

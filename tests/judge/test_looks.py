@@ -10,8 +10,8 @@ from harness.errors import SetupFailure
 from harness.evidence.bundle import Bundle, write_record
 from harness.judge.case import read_case
 from harness.judge.looks import first_look
+from harness.records.statistics import Look
 from harness.session.conductor import Conductor, NotNeeded
-from harness.statistics import Look
 from harness.words import Warmup, Word
 
 from .bundles import WARM, Judged, Session

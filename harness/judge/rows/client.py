@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from harness.judge.case import Case
 from harness.records import Row
-from harness.records_client import SelfTest
+from harness.records.client import SelfTest
 from harness.words import Word
 
 NAME = "client self-test"

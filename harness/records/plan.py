@@ -1,0 +1,104 @@
+"""What a session is to do, and who did it where: plan.json and run.json."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from harness.config.model import Profile, Stack
+from harness.records.base import SCHEMA_VERSION, Record
+from harness.records.statistics import Past
+from harness.words import Arm, Cache, Warmup
+
+
+class PlannedLaunch(Record):
+    """One server process to be, in the order in which its lane runs it."""
+
+    ordinal: int
+    """Place in the session, from 1; the launches of a lane run in this order."""
+    id: str
+    """Name of the launch's folder, e.g. 007-candidate-mtp1-engine-cold."""
+    lane: int
+    arm: Arm
+    mode: str
+    warmup: Warmup
+    cache: Cache
+    pair: int
+    """Number of the pair within the cell, from 0; -1 for a burn-in launch."""
+    look: int = 1
+    """2 for a launch that is run only where the mode is inconclusive without it."""
+    warm_from: str | None = None
+    """The cold launch whose caches a warm one starts with a copy of."""
+    trace: bool = False
+    """The tracer runs inside the server: kernels are judged, and nothing else."""
+
+    @property
+    def burn_in(self) -> bool:
+        """Recorded, but never measured against anything."""
+        return self.pair < 0 and not self.trace
+
+    @property
+    def measured(self) -> bool:
+        """One of a cell's launches, and not a burn-in or a trace."""
+        return self.pair >= 0 and not self.trace
+
+
+class Plan(Record):
+    """What a session will do, frozen before the first launch (plan.json)."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    session: str
+    profile: Profile
+    control: Stack
+    candidate: Stack
+    smoke: bool
+    seed: int
+    launches: tuple[PlannedLaunch, ...]
+    estimate_s: float
+    primary_metrics: tuple[str, ...]
+    """`mtp1 decode steps 2048`: what decides, in every warm cell of the mode."""
+    looks: int = 1
+    """2 where an inconclusive session may be continued: each look then has a smaller error."""
+    history: tuple[Past, ...] = ()
+    measurement: int = 1
+    """MEASUREMENT_VERSION of the harness that measured."""
+
+    def stack(self, arm: Arm) -> Stack:
+        """The stack of an arm."""
+        return self.control if arm is Arm.CONTROL else self.candidate
+
+
+class Origin(Record):
+    """The harness that measured: commit, cleanliness, and the packages that it ran with."""
+
+    version: str
+    commit: str | None
+    """40 hex digits, or None where the harness is no git checkout."""
+    dirty: bool | None
+    """True when files differed from the commit; None where git could not say."""
+    packages: dict[str, str]
+    """Installed version of every package in the harness's environment."""
+
+
+class HostFacts(Record):
+    """The machine, without anything that names it."""
+
+    system: str
+    processor: str
+    cores: int
+    memory_mib: int
+    gpus: tuple[str, ...]
+
+
+class Run(Record):
+    """Identity of a session (run.json)."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    session: str
+    started_wall: str
+    ended_wall: str | None = None
+    harness: Origin
+    host: HostFacts
+    selection: str
+    """The suites' selection (-k, -m) in the words of pytest; '' = everything."""
+    interrupted: str | None = None
+    """Why the session ended before its plan did, or None."""
