@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 
 from harness.client.asks import Sampling
 from harness.config.model import Context
 from harness.errors import SetupFailure
 from harness.evidence.bundle import Bundle, LaunchDir, append_record, write_json, write_record
 from harness.launch.caches import LaneCaches, listing
-from harness.launch.environment import redacted, server_environment
+from harness.launch.environment import redacted
 from harness.launch.launcher import (
-    WORK_DIR_PREFIX,
     Folders,
     Launcher,
     LaunchFailed,
     Server,
-    ServerSpec,
-    View,
 )
 from harness.launch.logpipe import tail
 from harness.launch.readiness import FirstRequestServed, Healthy, ModelNamed, wait_until_ready
-from harness.launch.tracing import FOLDER, TRACER, collect, traced_environment
+from harness.launch.tracing import TRACER, collect
 from harness.observe.jit.files import Entry, Listing, changes
 from harness.records import (
     ENGINE_STAGE,
@@ -42,9 +36,9 @@ from harness.records import (
     RequestRecord,
 )
 from harness.session.asking import Asker, Wanted
-from harness.session.compose import engine_command, environment_layers, server_argv
 from harness.session.priming import prime, serve_first
 from harness.session.prompts import freeze
+from harness.session.spec import server_spec, work_folder
 from harness.session.watching import Watching
 from harness.words import Cache, LaunchStatus, Step, Warmup
 
@@ -75,7 +69,7 @@ class LiveLaunch:
         self.folder = bundle.launch(launch.id)
         self._bundle = bundle
         self._caches = caches
-        work = _work_folder(plan.session, launch.lane)
+        work = work_folder(plan.session, launch.lane)
         self._folders = Folders(model, caches.live, work, gpus, TRACER if launch.trace else None)
         self._server: Server | None = None
         self._asker: Asker | None = None
@@ -123,7 +117,7 @@ class LiveLaunch:
         try:
             self._caches.prepare(self.launch.cache, self.launch.warm_from)
             self._cache_listings["start"] = listing(self._caches.live)
-            spec = self._spec(launcher.view(self._folders))
+            spec = server_spec(self.plan, self.launch, launcher.view(self._folders), self._folders, self.folder)
             self._update(argv=tuple(spec.argv), env=redacted(spec.env))
             self._watching.begin()
             self._update(gpu=self._watching.gpu)
@@ -328,36 +322,6 @@ class LiveLaunch:
             self._asker.texts, own = freeze(self._bundle, self.launch.id, self.base_url, model=model, seed=seed)
             self._update(prompts_sha256=own)
 
-    def _spec(self, view: View) -> ServerSpec:
-        """The command and environment that name everything as the server sees it."""
-        plan = self.plan
-        (self._folders.work / "home").mkdir()
-        if self.launch.trace:
-            (self._folders.work / FOLDER).mkdir()
-        layers = environment_layers(plan.profile, plan.stack(self.launch.arm), self.launch)
-        env = server_environment(
-            engine=engine_command(plan.profile)[0],
-            home=view.work / "home",
-            temporary=view.work,
-            caches=view.caches,
-            layers=(view.defaults, *layers, view.owned),
-        )
-        if view.tracer is not None:
-            env = traced_environment(env, tracer=view.tracer, work=view.work)
-        return ServerSpec(
-            launch=self.launch.id,
-            argv=server_argv(plan, self.launch, view.model, view.port, view.host),
-            env=env,
-            port=view.port,
-            log_file=self.folder.log_file,
-            log_times_file=self.folder.log_times_file,
-            work_dir=self._folders.work,
-            folders=self._folders,
-            session=plan.session,
-            lane=self.launch.lane,
-            container_file=self.folder.container_file,
-        )
-
     def _list_changes(self, stage: str) -> None:
         """List what is new in the cache folders: a file may be gone again by the end."""
         known: dict[str, Entry] = {}
@@ -387,19 +351,6 @@ class LiveLaunch:
 
 def _wall(ago_ns: int = 0) -> str:
     return (datetime.now(UTC) - timedelta(microseconds=ago_ns / 1000)).isoformat(timespec="milliseconds")
-
-
-def _work_folder(session: str, lane: int) -> Path:
-    """An empty folder for a server: the same for all launches of a lane, which come one after the other.
-
-    Paths enter some cache keys (vLLM 0.25.1 hashes VLLM_CONFIG_ROOT, which lies below HOME): with a
-    folder per launch no warm launch would ever find what a cold one left.
-    """
-    name = hashlib.sha256(f"{session}/{lane}".encode()).hexdigest()[:8]  # short: vLLM makes UNIX sockets in it
-    folder = Path(tempfile.gettempdir()) / f"{WORK_DIR_PREFIX}{name}"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o700)
-    return folder
 
 
 def never_begun(launch: PlannedLaunch, stage: str, reason: str) -> LaunchRecord:

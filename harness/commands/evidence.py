@@ -1,0 +1,65 @@
+"""What was measured, read again: judge, report, compare, and any log of vLLM."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from harness.commands.base import Commands
+
+
+def add(commands: Commands) -> None:
+    """Add these commands to the parser."""
+    for name, function, text in (
+        ("judge", _judge, "derive the verdict of a bundle again, from its evidence alone"),
+        ("report", _report, "write the report of a bundle again, from its evidence and verdict"),
+    ):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("bundle", nargs="?", help="folder of a session; the newest one without it")
+        command.set_defaults(command=function)
+
+    compare = commands.add_parser("compare", help="two sessions of one host and profile: what moved between them")
+    for name in ("A", "B"):
+        compare.add_argument(name.lower(), metavar=name, help="folder of a session")
+    compare.add_argument("--across-hosts", action="store_true", help="show it though the hosts differ, and mark it so")
+    compare.set_defaults(command=_compare)
+
+    inspect = commands.add_parser("inspect", help="say what a log of vLLM says, whoever ran the server")
+    inspect.add_argument("log", help="a log (.gz too), `-` for standard input, or the folder of a session")
+    inspect.add_argument("--format", choices=("table", "json"), default="table", help="table")
+    inspect.set_defaults(command=_inspect)
+
+
+def _judge(arguments: argparse.Namespace) -> int:
+    from harness.workflow import bundle_at, judge_and_report  # noqa: PLC0415
+
+    verdict, lines = judge_and_report(bundle_at(arguments.bundle))
+    print("\n".join(lines))
+    return verdict.exit_code
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from harness.report import write_report  # noqa: PLC0415
+    from harness.workflow import bundle_at  # noqa: PLC0415
+
+    bundle = bundle_at(arguments.bundle)
+    print(write_report(bundle, bundle.verdict()))
+    return 0
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    from harness.judge.case import read_case  # noqa: PLC0415
+    from harness.judge.compare import compare_lines  # noqa: PLC0415
+    from harness.workflow import bundle_at  # noqa: PLC0415
+
+    one, other = (read_case(bundle_at(place)) for place in (arguments.a, arguments.b))
+    print("\n".join(compare_lines(one, other, across_hosts=arguments.across_hosts)))
+    return 0
+
+
+def _inspect(arguments: argparse.Namespace) -> int:
+    from harness.inspection import inspect  # noqa: PLC0415
+
+    for piece in inspect(arguments.log, arguments.format):
+        sys.stdout.write(piece)
+    return 0
