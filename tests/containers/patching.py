@@ -26,6 +26,12 @@ PYTHONPATH = "{imported}"
 reference = "{reference}"
 shm_size_gib = 1
 mem_limit_mib = 300
+
+[[checks]]
+name = "kv-constant"
+kind = "command"
+component = "fakes"
+command = ["grep", "-q", "2_097_152", "{imported}/harness/fakes/settings.py"]
 """
 
 STACK = """

@@ -76,6 +76,11 @@ class TestTheEffectOfAPatch:
             found = json.loads((folder / "image.json").read_bytes())
             assert found["mismatches"] == []
 
+    def test_source_checks_look_into_each_arms_own_image(self, done: Finished) -> None:
+        row = done.row("source check kv-constant")
+        assert row.word is Word.FAIL
+        assert row.reason.startswith("1 new: ")
+
     def test_the_comment_names_the_one_head_that_differs(self, done: Finished) -> None:
         comment = next(done.bundle.report_dir.glob("*.md")).read_text("utf-8")
         assert f"#{COSTLY}: none in the control, " in comment
