@@ -22,7 +22,7 @@ from tests.checks.toy import Toy, locked_toy
 from tests.containers.bench import SESSION, fakes_image
 from tests.containers.waiting import until
 
-pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker")]
+pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker-images")]
 
 PATIENCE_S = 300.0
 """For a machine that has more to do; nothing here takes long by itself."""

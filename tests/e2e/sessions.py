@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -142,7 +143,13 @@ def start(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        preexec_fn=_hear_ctrl_c,  # noqa: PLW1509  # it only sets a signal
     )
+
+
+def _hear_ctrl_c() -> None:
+    """What runs in the background of a script was started deaf to it, and so would be all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def run(

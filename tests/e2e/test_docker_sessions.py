@@ -236,7 +236,7 @@ class TestInterruption:
         process = start(results, "--profile", profile, *SLOW)
         wait_for(asking(results))
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=90)
         assert process.returncode == ExitCode.VOID, out
 
     def test_after_a_kill_the_next_session_removes_what_was_left_and_nothing_else(
@@ -245,7 +245,7 @@ class TestInterruption:
         process = start(results, "--profile", profile, *SLOW)
         wait_for(asking(results))
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=90)
         assert left(client, results) == ["001-candidate-mtp1-engine-cold"] * 2
         done = run(results, "--profile", profile)
         bystander.reload()
@@ -258,7 +258,7 @@ class TestInterruption:
         process = start(results, "--profile", profile, *SLOW)
         wait_for(asking(results))
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=90)
         caches = [p for p in (results / ".work" / "caches").rglob("*") if p.is_file()]
         assert all(p.stat().st_uid == os.getuid() for p in caches)
         done = run(results, program=("-m", "harness.cli", "clean"))

@@ -223,7 +223,7 @@ class TestInterruption:
         process = start(results, "--profile", profile, "--set", "serve.env.QUALIFY_FAKE_STEP_S='0.05'")
         wait_for(lambda: asking(results))
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=90)
         done = Finished(process.returncode, out, results)
         assert done.code == ExitCode.VOID, out
         assert not left_running(results)
@@ -235,7 +235,7 @@ class TestInterruption:
         process = start(results, "--profile", profile, "--set", "serve.env.QUALIFY_FAKE_STEP_S='0.05'")
         wait_for(lambda: asking(results))
         process.terminate()
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=90)
         assert process.returncode == ExitCode.VOID, out
         assert not left_running(results)
 
@@ -243,7 +243,7 @@ class TestInterruption:
         process = start(results, "--profile", profile, "--set", "serve.env.QUALIFY_FAKE_STEP_S='0.05'")
         wait_for(lambda: bool(left_running(results)))
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=90)
         [orphan, *_] = left_running(results)
         done = run(results, "--profile", profile)
         assert "cleaned up: 001-" in done.out

@@ -305,7 +305,7 @@ def test_after_a_kill_the_samples_until_then_are_read(bench: GpuBench) -> None:
     process = start(results, *bench.options(), env=bench.env)
     wait_for(lambda: any(results.glob("*-fake-*/launches/001-*/requests.jsonl")))
     process.kill()
-    process.communicate(timeout=30)
+    process.communicate(timeout=90)
     launch = next(iter(read_case(Finished(process.returncode, "", results).bundle).launches.values()))
     journal = launch.folder.gpu_samples_file.with_suffix(".journal")
     wait_for(lambda: not samplers(journal))

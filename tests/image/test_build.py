@@ -16,7 +16,7 @@ from tests.image.bench import COPIES, RUN, Images, installed, stack_bench
 from tests.stack.bench import lines, lock
 from tests.stack.origin import link, program
 
-pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker")]
+pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker-images")]
 
 BUILDERS = ("classic", "buildx")
 OLD = {"vllm/a.py": lines(), "vllm/b.py": lines(), "vllm/gone/only.py": "only = 1\n", "vllm/untouched.py": "u = 1\n"}

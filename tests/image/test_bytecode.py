@@ -31,7 +31,7 @@ for name in sys.argv[1:]:
 
 
 @pytest.mark.docker
-@pytest.mark.xdist_group("docker")
+@pytest.mark.xdist_group("docker-images")
 def test_stale_bytecode_runs_until_a_build_removes_it(images: Images, tmp_path: Path) -> None:
     old = {f"vllm/{name}.py": OLD for name in MODULES}
     compiling = " && ".join(

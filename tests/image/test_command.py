@@ -152,7 +152,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.docker
-@pytest.mark.xdist_group("docker")
+@pytest.mark.xdist_group("docker-images")
 def test_a_build_is_told_and_a_second_one_says_that_it_was_one(
     images: Images, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

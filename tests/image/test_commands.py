@@ -16,7 +16,7 @@ from tests.containers.waiting import until_answers
 from tests.image import toy
 from tests.image.test_verify import SERVE
 
-pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker")]
+pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker-images")]
 Capture = pytest.CaptureFixture[str]
 
 

@@ -13,7 +13,7 @@ from tests.containers.registry import push, registry
 from tests.image.bench import COPIES, Images, installed, stack_bench
 from tests.stack.bench import Bench, lines, lock, sha256
 
-pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker")]
+pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker-images")]
 
 OLD = {"vllm/a.py": lines(), "vllm/b.py": lines()}
 HASH = sha256(lines().encode())

@@ -12,7 +12,7 @@ from harness.image.record import BuiltImage
 from tests.image.bench import COPIES, Images, stack_bench
 from tests.stack.bench import Bench, lock, refusal
 
-pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker")]
+pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker-images")]
 
 EXTENSION = """\
 /* A module of CPython, declared by hand: the image has a compiler, and no headers. */

@@ -22,7 +22,7 @@ from tests.containers.bench import FAKES, Bench, Running
 from tests.containers.waiting import until, until_answers
 from tests.image import toy
 
-pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker")]
+pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker-images")]
 
 SERVE = ("serve", "{model}", "--host", "{host}", "--port", "{port}", "--served-model-name", "tiny")
 WRITE = "from pathlib import Path\nPath({path!r}).parent.mkdir(exist_ok=True)\nPath({path!r}).write_bytes({content!r})"

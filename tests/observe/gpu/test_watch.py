@@ -28,7 +28,8 @@ def sampler_of(host: Path, *uuids: str, hz: float = 50) -> GpuSampler:
 
 
 def child() -> psutil.Process:
-    [found] = [c for c in psutil.Process().children() if "harness.observe.gpu" in c.cmdline()]
+    running = [c for c in psutil.Process().children() if c.status() != psutil.STATUS_ZOMBIE]
+    [found] = [c for c in running if "harness.observe.gpu" in c.cmdline()]
     return found
 
 
