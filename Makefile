@@ -20,8 +20,8 @@ ENGINE := .venv-vllm/.complete
 
 help:
 	@echo "make qualify [PROFILE=name] [CONTROL=stack] [CANDIDATE=stack] [ARGS='--smoke']"
-	@echo "make test        every test, those against real vLLM included (about 15 minutes)"
-	@echo "make test-fast   tests that need no engine (under a minute)"
+	@echo "make test        every test, those against real vLLM included (about 25 minutes)"
+	@echo "make test-fast   tests that need no engine and start no session"
 	@echo "make setup | doctor | lint | format | lock | clean"
 
 setup: $(HARNESS) $(ENGINE)
@@ -39,7 +39,7 @@ test: setup lint
 	.venv/bin/pytest -m vllm -n 2 --dist loadgroup
 
 test-fast: $(HARNESS)
-	.venv/bin/pytest -m "not vllm and not docker and not gpu and not slurm" -n 2
+	.venv/bin/pytest -m "not vllm and not docker and not gpu and not slurm" --ignore tests/e2e -n 2
 
 lint: $(HARNESS)
 	.venv/bin/ruff check .

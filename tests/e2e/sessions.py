@@ -49,6 +49,7 @@ caches = ["cold"]
 seed = 3
 
 [course]
+kinds = []
 identity_prompts = 3
 identity_output_tokens = 40
 decode_output_tokens = 32
@@ -107,12 +108,13 @@ class Finished:
         return row
 
 
-def fake_profile(folder: Path) -> Path:
-    """A profile of the fake server."""
+def fake_profile(folder: Path, *, kinds: bool = False) -> Path:
+    """A profile of the fake server; without `kinds`, whose counters take a second to settle, in most tests."""
     path = folder / "fake.toml"
     # The fake server of this checkout, whatever else is installed.
     environment = f'\n[serve.env]\nPYTHONPATH = "{ROOT}"\n'
-    path.write_text(FAKE_PROFILE.format(python=sys.executable) + environment, "utf-8")
+    text = FAKE_PROFILE.replace("kinds = []\n", "") if kinds else FAKE_PROFILE
+    path.write_text(text.format(python=sys.executable) + environment, "utf-8")
     return path
 
 

@@ -25,7 +25,9 @@ def session(folder: Path, *arguments: str, control: str = "", candidate: str = "
     """Both arms with armed monitors; faults per arm; the kinds alone, unless told otherwise."""
     stacks = [stack(folder, n, QUALIFY_FAKE_FAULTS=f, **ARMED) for n, f in (("one", control), ("other", candidate))]
     arms = ("--control", str(stacks[0]), "--candidate", str(stacks[1]))
-    return run(folder / "results", "--profile", str(fake_profile(folder)), *arms, "-k", "request_kinds", *arguments)
+    return run(
+        folder / "results", "--profile", str(fake_profile(folder, kinds=True)), *arms, "-k", "request_kinds", *arguments
+    )
 
 
 def words(done: Finished) -> dict[str, Word]:

@@ -46,7 +46,8 @@ def session(folder: Path, *arguments: str, control: str = "", candidate: str = "
     ]
     arms = ("--control", str(stacks[0]), "--candidate", str(stacks[1]))
     selection = () if "-k" in arguments else ("-k", "identity")
-    return run(folder / "results", "--profile", str(fake_profile(folder)), *arms, *selection, *arguments)
+    profile = str(fake_profile(folder, kinds=True))
+    return run(folder / "results", "--profile", profile, *arms, *selection, *arguments)
 
 
 def assert_void(done: Finished) -> None:
