@@ -59,6 +59,7 @@ warmups = ["engine"]
 caches = ["cold"]
 
 [course]
+kinds = []
 identity_prompts = 2
 identity_logprobs = 0   # the first such request compiles, and the image has no compiler
 contexts = [ {{ prompt_tokens = 2048, prefill_passes = 1, decode_passes = 1 }} ]
