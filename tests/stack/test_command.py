@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -116,18 +115,17 @@ def test_a_git_that_is_too_old_is_refused_by_its_version(
     assert err == "qualify: `git version 2.30.2` is too old: git 2.38 or newer is needed\n"
 
 
-def test_help_is_instant_and_imports_nothing_heavy() -> None:
+def test_help_imports_nothing_heavy() -> None:
     program = (
         "import sys; from harness.cli import main\n"
         "try: main(['lock', '--help'])\n"
         "except SystemExit: pass\n"
-        "print(sorted(m for m in sys.modules if m.split('.')[0] in ('pydantic', 'requests') or 'stack' in m))"
+        "heavy = ('pydantic', 'requests', 'harness.stack')\n"
+        "print(sorted(m for m in sys.modules if m.startswith(heavy)))"
     )
-    begin = time.monotonic()
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
     assert "--without PR" in done.stdout
-    assert time.monotonic() - begin < 5  # a busy machine; the imports above are what counts
 
 
 def test_the_default_folder_is_below_locks(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
