@@ -148,7 +148,7 @@ def test_an_answer_that_hangs_ends_at_the_deadline_with_what_had_come(model: Pat
     with fake(model, faults="hang") as server:
         begin = time.monotonic()
         answer = ask(server.url, deadline_s=0.4)
-        assert 0.4 <= time.monotonic() - begin < 3
+        assert 0.4 <= time.monotonic() - begin < 10
     assert answer.error == "not finished within 0.4 s"
     assert answer.token_ids == rule.expected(PROMPT, 1).output_ids
     assert (answer.status, answer.finish_reason) == (200, None)

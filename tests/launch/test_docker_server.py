@@ -44,7 +44,8 @@ class TestLog:
     def test_both_streams_are_in_it(self, containers: Bench) -> None:
         running = containers.start("import os, time; os.write(1, b'out\\n'); time.sleep(0.2); os.write(2, b'err\\n')")
         running.ended()
-        assert running.log == b"out\nerr\n"
+        # The engine reads them by themselves, and on a busy machine hands over the later one first.
+        assert sorted(running.log.splitlines()) == [b"err", b"out"]
 
     def test_a_burst_is_complete_and_hashed_as_it_came(self, containers: Bench) -> None:
         script = (

@@ -160,7 +160,7 @@ def test_one_that_does_not_listen_is_killed_after_the_grace(bench: Bench, model:
     running.wait_for_log(READY)
     begin = time.monotonic()
     assert running.server.stop(0.4) == Exit(code=None, signal="SIGKILL", asked=True)
-    assert 0.4 <= time.monotonic() - begin < 3
+    assert 0.4 <= time.monotonic() - begin < 10
 
 
 def test_stopping_twice_says_the_same(bench: Bench) -> None:

@@ -102,7 +102,7 @@ def test_a_server_that_never_is_healthy_fails_in_the_set_time(bench: Bench, mode
     running.wait_for_log(b"startup complete")
     begin = time.monotonic()
     failed = failure(running.server, Healthy(0.3), ModelNamed("tiny", 5))
-    assert 0.3 <= time.monotonic() - begin < 3
+    assert 0.3 <= time.monotonic() - begin < 10
     assert (failed.stage, failed.reason) == ("health", "not passed within 0.3 s; raise timeouts.* if it is slow")
 
 
@@ -110,7 +110,7 @@ def test_a_port_that_accepts_and_says_nothing_fails_in_the_set_time() -> None:
     with raw_server(lambda connection: connection.recv(1)) as silent:
         begin = time.monotonic()
         assert failure(Standing(silent.url), Healthy(0.2)).stage == "health"
-        assert time.monotonic() - begin < 3
+        assert time.monotonic() - begin < 10
 
 
 @pytest.mark.usefixtures("_impatient")
