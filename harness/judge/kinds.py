@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from harness.judge.proof import late_compiles
 from harness.judge.read import LaunchEvidence
-from harness.judge.rows.memory import Series, series
+from harness.judge.rows.memory import series
 from harness.observe.log import Event, Kind
+from harness.observe.memory import Series
 from harness.records import RequestRecord
 from harness.words import Step
 

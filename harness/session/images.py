@@ -134,10 +134,7 @@ def _look_into(profile: Profile, stack: Stack, image: ArmImage, lock: StackLock)
     from harness.image.verify import raise_for, verify_image  # noqa: PLC0415  # the SDK, only where it is needed
     from harness.launch.docker.engine import connect  # noqa: PLC0415
 
-    engine = connect()
-    try:
-        environment = profile.serve.env | stack.serve.env
+    environment = profile.serve.env | stack.serve.env
+    with contextlib.closing(connect()) as engine:
         found = verify_image(engine, expected_of(image, lock), command=engine_command(profile), environment=environment)
-    finally:
-        engine.close()
     raise_for(found)

@@ -10,6 +10,7 @@ from harness.judge.case import read_case
 from harness.judge.rates import decode_pass, decode_rate, decode_s, first_token_s, median, prefill_rate, tokens_per_step
 from harness.judge.read import WindowEvidence
 from harness.judge.rows import memory, speed, startup
+from harness.observe.memory import Series
 from harness.observe.prometheus import Delta
 from harness.records import RequestRecord, Usage, Window
 from harness.words import Arm, Step
@@ -233,7 +234,7 @@ def test_samples_that_are_missing_or_torn_are_no_samples(tmp_path: Path) -> None
         launch.folder.host_samples_file.unlink()
         if data:
             launch.folder.host_samples_file.write_bytes(data)
-        assert memory.series(launch) == memory.Series((), ())
+        assert memory.series(launch) == Series((), ())
         assert memory.idle_mib(launch) is None
         assert memory.end_mib(launch) is None
 

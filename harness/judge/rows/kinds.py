@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from harness.config.kinds import RequestKind
 from harness.judge.case import Case, Cell
 from harness.judge.kinds import Probe, Taken, memory_samples, monitored, probes, taken
-from harness.judge.rows.memory import Series
 from harness.observe.log import Kind
+from harness.observe.memory import Series
 from harness.records import Row
 from harness.words import Arm, Word
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from harness.judge.case import Case, Cell, shown
 from harness.judge.read import LaunchEvidence
-from harness.observe.memory import MIB, Series
+from harness.observe.memory import Series
 from harness.records import Row
 from harness.words import Step, Word
 
@@ -14,8 +14,6 @@ MEANINGS = {
     "PSS": "proportional set size: shared pages are counted once",
     "RSS": "resident set size: pages that processes share are counted once per process",
 }
-
-__all__ = ["MIB", "Series", "end_mib", "first_prompt_mib", "idle_mib", "rows", "series"]
 
 
 def series(launch: LaunchEvidence, measure: str = "") -> Series:
