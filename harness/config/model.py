@@ -205,6 +205,7 @@ class PlanConfig(Strict):
     caches: tuple[Cache, ...] = Field((Cache.COLD, Cache.WARM), min_length=1)
     pairs: Positive = Field(1, description="pairs of launches per warm cell; 1 or even")
     escalate_by: Literal[0, 2] = Field(0, description="pairs more, once, where a mode is inconclusive")
+    rerun_void: bool = Field(True, description="run a pair whose measurement is void once more; both stay")
     burn_in: int = Field(0, ge=0, description="recorded launches per lane before the first measured pair")
     trace: bool = Field(False, description="per arm and mode, a launch of its own with the tracer inside the server")
     seed: int = Field(0, ge=0)

@@ -75,6 +75,10 @@ class Bundle:
         """What the first look at a mode came to; absent where no second one was planned."""
         return self.root / "looks" / f"{mode}.json"
 
+    def rerun_file(self, launch_id: str) -> Path:
+        """What a pair came to, by its second launch; absent where nobody asked."""
+        return self.root / "reruns" / f"{launch_id}.json"
+
     @property
     def checks_dir(self) -> Path:
         """Source checks, CHECK/ARM/; absent where none was planned."""

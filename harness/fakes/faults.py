@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness.errors import ConfigError
 
@@ -77,6 +78,7 @@ KINDS: dict[str, Kind] = {
     "foreign-traffic": Kind("counters advance by one more request", at=True),
     "counter-reset": Kind("counters fall to zero and the start time moves, with the last event of completion N", "N"),
     "metrics-500": Kind("the scrape fails with 500", at=True),
+    "once": Kind("the other faults are those of the first server alone that finds no file PATH, and makes it", "PATH"),
     # Of the fake NVML's GPUs, and only where QUALIFY_FAKE_NVML names some.
     "gpu-leaves": Kind("the KV cache leaves N MiB free on each GPU, not 2048", "N"),
     "gpu-keeps": Kind("the first prompt over 1000 tokens takes N MiB for good", "N"),
@@ -124,6 +126,20 @@ class Faults:
     def due(self, name: str, event: int) -> bool:
         """Whether a fault that names its event by `=N` names this one."""
         return any(fault.number == event for fault in self.all(name))
+
+
+def first_only(faults: Faults) -> Faults:
+    """The faults of this server: none where `once` names a file that an earlier server has made.
+
+    Raises:
+        OSError: the file cannot be made.
+    """
+    for fault in faults.all("once"):
+        try:
+            Path(fault.value).touch(exist_ok=False)
+        except FileExistsError:
+            return Faults()
+    return faults
 
 
 def parse_faults(text: str) -> Faults:

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.errors import ConfigError
 from harness.fakes.eras import ERAS, NEWEST, Era, era_of
-from harness.fakes.faults import VARIABLE, Faults, parse_faults
+from harness.fakes.faults import VARIABLE, Faults, first_only, parse_faults
 
 VERSION = NEWEST.version
 BLOCK_SIZE = 128
@@ -92,7 +92,7 @@ def read_settings(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
     model = positional if positional is not None else flags.get("model")
     if not isinstance(model, str):
         raise ConfigError("fakes: name the model folder: python -m harness.fakes serve MODEL_DIR")
-    faults = parse_faults(environ.get(VARIABLE, ""))
+    faults = first_only(parse_faults(environ.get(VARIABLE, "")))
     served = _served_name(flags, model)
     prefill = _number(environ, "QUALIFY_FAKE_PREFILL_TOK_S", 0.0)
     return Settings(

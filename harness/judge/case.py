@@ -29,7 +29,7 @@ from harness.records import (
     Run,
 )
 from harness.records.client import SelfTest
-from harness.records.statistics import Look, Tested
+from harness.records.statistics import Look, Rerun, Tested
 from harness.stack.reading import parse_lock
 from harness.stack.record import LOCK_FILE, StackLock
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup, Word
@@ -166,12 +166,14 @@ class Case:
 
 
 def decided_plan(bundle: Bundle) -> Plan:
-    """The plan without launches of a second look that no first look asked for."""
+    """What the plan came to: without launches of a second look that no first look asked for, with second tries."""
     plan: Plan = bundle.plan()
     files = {x.mode: bundle.look_file(x.mode) for x in plan.launches if x.look > 1}
     goes_on = {mode for mode, file in files.items() if file.is_file() and read_record(file, Look).goes_on}
     kept = tuple(x for x in plan.launches if x.look == 1 or x.mode in goes_on)
-    return plan.model_copy(update={"launches": kept})
+    void = {i for x in kept if (file := bundle.rerun_file(x.id)).is_file() for i in read_record(file, Rerun).pair}
+    again = tuple(x for x in plan.reruns if x.again_of in void or bundle.launch(x.id).record_file.is_file())
+    return plan.model_copy(update={"launches": tuple(sorted((*kept, *again), key=lambda x: (x.lane, x.place)))})
 
 
 def read_case(bundle: Bundle, plan: Plan | None = None) -> Case:
@@ -182,12 +184,13 @@ def read_case(bundle: Bundle, plan: Plan | None = None) -> Case:
     """
     plan = plan or decided_plan(bundle)
     launches = {x.id: read_launch(bundle.launch(x.id)) for x in plan.launches}
+    replaced = {x.again_of for x in plan.launches}
     return Case(
         bundle=bundle,
         plan=plan,
         run=bundle.run(),
         launches=launches,
-        cells=_cells([x for x in plan.launches if x.measured], launches),
+        cells=_cells([x for x in plan.launches if x.measured and x.id not in replaced], launches),
         traced=_cells([x for x in plan.launches if x.trace], launches),
         locks={arm: bundle.lock(arm) for arm in Arm},
         prompts=bundle.prompts(),

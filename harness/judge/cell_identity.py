@@ -12,6 +12,7 @@ from itertools import chain
 
 from harness.config.model import Serve
 from harness.judge.case import Case, Cell
+from harness.judge.rows.resolved import chosen
 from harness.records import Row
 from harness.words import Arm, Warmup
 
@@ -48,6 +49,7 @@ def identity(case: Case, cell: Cell, context_tokens: int | None) -> Identity:
         lock = case.locks[arm]
         fields[f"model of the {arm}"] = lock.model_sha256 or lock.model
         fields[f"flags of the {arm}"] = _serve(plan.stack(arm).serve)
+        fields[f"resolved by the {arm}'s engine"] = chosen(cell.control if arm is Arm.CONTROL else cell.candidate)
     return {name: json.dumps(value, sort_keys=True) for name, value in fields.items()}
 
 

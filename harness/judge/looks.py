@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.evidence.bundle import Bundle, read_record
-from harness.judge.case import Case, read_case
+from harness.judge.case import Case, decided_plan, read_case
 from harness.judge.judgement import is_inconclusive
 from harness.records import Plan, Row
 from harness.records.statistics import Look
@@ -22,7 +22,7 @@ def first_look(bundle: Bundle, mode: str) -> Look:
     Raises:
         BundleError: the evidence cannot be read.
     """
-    plan: Plan = bundle.plan()
+    plan: Plan = decided_plan(bundle)
     mine = tuple(x for x in plan.launches if x.mode == mode and x.look == 1 and not x.trace)
     case = read_case(bundle, plan.model_copy(update={"launches": mine}))
     open_ = tuple(_inconclusive(case))

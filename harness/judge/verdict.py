@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 
 from harness.evidence.bundle import Bundle
-from harness.judge import looks
+from harness.judge import looks, reruns
 from harness.judge.case import Case, read_case
 from harness.judge.cell_identity import with_identities
 from harness.judge.rows import (
@@ -64,6 +64,7 @@ SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     gpu_health.rows,
     client.rows,
     integrity.rows,
+    reruns.rows,
     looks.rows,
 )
 """The order that reviewers in this field use (DESIGN 8), with what voids everything at the end."""
@@ -83,7 +84,7 @@ def judge(bundle: Bundle) -> Verdict:
 
 def judge_case(case: Case) -> Verdict:
     """The verdict of evidence that has been read already."""
-    rows = tuple(with_identities(case, without_voided(case, (row for subject in SUBJECTS for row in subject(case)))))
+    rows = rows_of(case)
     word = overall(rows)
     return Verdict(
         session=case.plan.session,
@@ -92,6 +93,12 @@ def judge_case(case: Case) -> Verdict:
         evidence_root_sha256=hashlib.sha256(case.manifest.encode()).hexdigest(),
         rows=rows,
     )
+
+
+def rows_of(case: Case) -> tuple[Row, ...]:
+    """Every row of a case, in the order in which a verdict shows them."""
+    found = (row for subject in SUBJECTS for row in subject(case))
+    return tuple(with_identities(case, without_voided(case, found)))
 
 
 def overall(rows: Sequence[Row]) -> Word:

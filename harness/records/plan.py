@@ -30,11 +30,20 @@ class PlannedLaunch(Record):
     """The cold launch whose caches a warm one starts with a copy of."""
     trace: bool = False
     """The tracer runs inside the server: kernels are judged, and nothing else."""
+    again_of: str | None = None
+    """The launch in whose place this one is measured; run only where that one's pair is void."""
+    turn: int = 0
+    """1 and 2 for such a launch: it follows the pair, whose last ordinal it bears."""
 
     @property
     def burn_in(self) -> bool:
         """Recorded, but never measured against anything."""
         return self.pair < 0 and not self.trace
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """In the order of its lane: a pair that is run once more follows the pair, in the pair's own order."""
+        return self.ordinal, self.turn
 
     @property
     def measured(self) -> bool:
@@ -53,6 +62,8 @@ class Plan(Record):
     smoke: bool
     seed: int
     launches: tuple[PlannedLaunch, ...]
+    reruns: tuple[PlannedLaunch, ...] = ()
+    """For each measured launch the one that takes its place, should its pair be void."""
     estimate_s: float
     primary_metrics: tuple[str, ...]
     """`mtp1 decode steps 2048`: what decides, in every warm cell of the mode."""

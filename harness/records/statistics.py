@@ -58,6 +58,15 @@ class Tested(Strict):
     """Pairs that would resolve an inconclusive one, if mean and spread stay; None above 200."""
 
 
+class Rerun(Strict):
+    """What a pair came to (reruns/LAUNCH.json, by its second launch), written before it is run once more or not."""
+
+    pair: tuple[str, str]
+    """Ids of its launches, in the order in which they ran."""
+    void: tuple[str, ...]
+    """The rows that are void over these two launches alone; none = the pair stands."""
+
+
 class Look(Strict):
     """What a mode's first look came to (looks/MODE.json), written before any launch of the second."""
 

@@ -59,7 +59,7 @@ def launch_lines(case: Case) -> list[LaunchLine]:
 
 def in_order(case: Case) -> list[PlannedLaunch]:
     """Launches in run order."""
-    return sorted(case.plan.launches, key=lambda x: x.ordinal)
+    return sorted(case.plan.launches, key=lambda x: x.place)
 
 
 def failures(case: Case) -> list[Failure]:

@@ -15,7 +15,7 @@ from harness.launch.launcher import Launcher, LaunchFailed
 from harness.launch.locks import lane_lock
 from harness.paths import work_root
 from harness.records import GPU_STAGE, Plan, PlannedLaunch
-from harness.records.statistics import Look
+from harness.records.statistics import Look, Rerun
 from harness.session.checking import checks_of, wait_for_checks
 from harness.session.host import gpus_of_lanes
 from harness.session.live import LiveLaunch, never_begun
@@ -30,7 +30,7 @@ class AlreadyFailed(Exception):  # noqa: N818  # reads as what happened
 
 
 class NotNeeded(Exception):  # noqa: N818  # reads as what was found
-    """A launch of the second look, and the first one was conclusive."""
+    """A launch that is run only under a condition, which does not hold."""
 
 
 class Conductor:
@@ -41,8 +41,13 @@ class Conductor:
         bundle: Bundle,
         launchers: Mapping[Arm, Launcher],
         first_look: Callable[[Bundle, str], Look] | None = None,
+        judge_pair: Callable[[Bundle, tuple[PlannedLaunch, PlannedLaunch]], Rerun] | None = None,
     ) -> None:
-        """Take the plan of a bundle; `first_look` says whether a mode needs the launches of its second look."""
+        """Take the plan of a bundle.
+
+        `first_look` says whether a mode needs the launches of its second look, `judge_pair` whether a pair that
+        has run must be run once more.
+        """
         self.bundle = bundle
         self.plan: Plan = bundle.plan()
         self._launchers = launchers
@@ -51,6 +56,8 @@ class Conductor:
         self._failed: dict[str, str] = {}
         self._first_look = first_look
         self._looks: dict[str, Look] = {}
+        self._judge_pair = judge_pair
+        self._reruns: dict[str, Rerun] = {}
         self._locks: dict[int, list[FileLock]] = {}
         self._lanes: tuple[tuple[str, ...], ...] | None = None
         self._gpu_baselines: dict[int, dict[str, int]] = {}
@@ -69,10 +76,12 @@ class Conductor:
             LaunchFailed: it did not come up, or it has died since.
             SetupFailure: it could not even be started.
             AlreadyFailed: one of these was raised for it before.
-            NotNeeded: it is of a second look that nothing asks for.
+            NotNeeded: it is of a second look that nothing asks for, or its pair stands.
         """
         if launch.look > 1 and not self._goes_on(launch.mode):
             raise NotNeeded("no primary metric was inconclusive after the first pairs")
+        if launch.again_of is not None and not self._is_void(launch):
+            raise NotNeeded("the pair's measurement stands")
         if launch.id in self._failed:
             raise AlreadyFailed(self._failed[launch.id])
         if self._live is not None and self._live.launch.id == launch.id:
@@ -131,6 +140,18 @@ class Conductor:
             self._looks[mode] = look or Look(mode=mode, goes_on=False, inconclusive=())
             write_record(self.bundle.look_file(mode), self._looks[mode])
         return self._looks[mode].goes_on
+
+    def _is_void(self, launch: PlannedLaunch) -> bool:
+        """Decide once per pair, from its evidence, and write it down before running it once more."""
+        key = (launch.mode, launch.warmup, launch.cache, launch.pair)
+        first, second = (x for x in self.plan.launches if x.measured and (x.mode, x.warmup, x.cache, x.pair) == key)
+        if second.id not in self._reruns:
+            self.leave()
+            rerun = self._judge_pair(self.bundle, (first, second)) if self._judge_pair else None
+            self._reruns[second.id] = rerun or Rerun(pair=(first.id, second.id), void=())
+            if self._reruns[second.id].void:
+                write_record(self.bundle.rerun_file(second.id), self._reruns[second.id])
+        return bool(self._reruns[second.id].void)
 
     def _fail(self, launch: PlannedLaunch, error: LaunchFailed | SetupFailure) -> LaunchFailed | SetupFailure:
         self._failed[launch.id] = str(error)

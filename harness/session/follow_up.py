@@ -39,13 +39,13 @@ def _earlier(server: LiveLaunch) -> Iterator[PlannedLaunch]:
     mine = server.launch
     others = [
         x
-        for x in server.plan.launches
+        for x in (*server.plan.launches, *server.plan.reruns)
         if (x.mode, x.warmup, x.cache) == (mine.mode, mine.warmup, mine.cache)
         and x.arm is not mine.arm
-        and x.ordinal < mine.ordinal
+        and x.place < mine.place
         and not x.burn_in
     ]
-    yield from sorted(others, key=lambda x: (x.pair != mine.pair, x.ordinal))
+    yield from sorted(others, key=lambda x: (x.pair != mine.pair, x.turn != mine.turn, x.place))
 
 
 def _outputs(folder: LaunchDir) -> dict[int, tuple[int, ...]]:

@@ -1,7 +1,8 @@
 """From a profile and two stacks to an ordered list of launches.
 
 The order inside a lane: burn-in, then per mode the cold launches (whose caches the warm ones copy),
-then the warm pairs, the two launches of a pair side by side, and at the end the traces. Pairs come in
+then the warm pairs, the two launches of a pair side by side, and at the end the traces. A pair whose
+measurement is void is run once more, at once. Pairs come in
 blocks of two, AB BA or BA AB by a seeded coin, so that a steady drift of the host cancels (DESIGN 6).
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from harness.config.model import Profile, Stack, planned_checks
 from harness.records import MEASUREMENT_VERSION, Plan, PlannedLaunch
@@ -50,6 +51,7 @@ def make_plan(
         smoke=smoke,
         seed=profile.plan.seed,
         launches=launches,
+        reruns=tuple(_reruns(launches)) if profile.plan.rerun_void else (),
         estimate_s=(starts + estimate.course_s * len(first)) / lanes,
         primary_metrics=_primary_metrics(profile),
         measurement=MEASUREMENT_VERSION,
@@ -108,6 +110,18 @@ def _numbered(profile: Profile) -> Iterator[PlannedLaunch]:
                 warm_from=cold_of.get((arm, mode)) if cache is Cache.WARM else None,
                 trace=trace,
             )
+
+
+def _reruns(launches: Sequence[PlannedLaunch]) -> Iterator[PlannedLaunch]:
+    """The launches of every pair once more, at once after it: what drifts over the session cannot come between."""
+    measured = [x for x in launches if x.measured]
+    pairs = dict.fromkeys((x.mode, x.warmup, x.cache, x.pair) for x in measured)
+    for key in pairs:
+        pair = [x for x in measured if (x.mode, x.warmup, x.cache, x.pair) == key]
+        last = pair[-1].ordinal
+        for turn, launch in enumerate(pair, 1):
+            changed = {"ordinal": last, "turn": turn, "id": f"{launch.id}-again", "again_of": launch.id}
+            yield launch.model_copy(update=changed)
 
 
 def _lane(profile: Profile, lane: int, lanes: int) -> Iterator[tuple[Arm, str, Warmup, Cache, int]]:

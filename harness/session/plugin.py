@@ -62,7 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     try:
         bundle = Bundle(Path(folder)) if folder else _open(config, profile)
-        config.stash[CONDUCTOR] = Conductor(bundle, launchers_of(bundle), _first_look)
+        config.stash[CONDUCTOR] = Conductor(bundle, launchers_of(bundle), _first_look, _void_pair)
         config.stash[SOURCE_CHECKS] = SourceChecks(bundle, bundle.plan())
     except QualifyError as e:
         raise pytest.UsageError(str(e)) from None
@@ -78,6 +78,12 @@ def _first_look(bundle: Any, mode: str) -> Any:
     from harness.judge.looks import first_look  # noqa: PLC0415  # handed down: a session knows no judge
 
     return first_look(bundle, mode)
+
+
+def _void_pair(bundle: Any, pair: Any) -> Any:
+    from harness.judge.reruns import judge_pair  # noqa: PLC0415
+
+    return judge_pair(bundle, pair)
 
 
 def _open(config: pytest.Config, profile_name: str) -> Any:
@@ -113,7 +119,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if conductor is None and not {"launch", "source_check"}.isdisjoint(metafunc.fixturenames):
         raise pytest.UsageError("these checks need a server: give --qualify-profile NAME, or use `qualify run`")
     if "launch" in metafunc.fixturenames and conductor is not None:
-        launches = conductor.plan.launches
+        launches = (*conductor.plan.launches, *conductor.plan.reruns)
         metafunc.parametrize("launch", launches, ids=[x.id for x in launches], scope="session")
     if "source_check" in metafunc.fixturenames and conductor is not None:
         checks = conductor.source_checks
@@ -142,13 +148,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     steps = list(Step)
 
-    def place(item: pytest.Item) -> tuple[int, int, int, int]:
+    def place(item: pytest.Item) -> tuple[int, tuple[int, int], int, int]:
         launch, context = _launch_of(item), _params(item).get("context")
         if launch is None:
-            return (-1, 0, 0, 0)
+            return (-1, (0, 0), 0, 0)
         marker = item.get_closest_marker("course")
         step = Step(marker.args[0]) if marker else Step.PROBES
-        return (launch.lane, launch.ordinal, steps.index(step), context.prompt_tokens if context else 0)
+        return (launch.lane, launch.place, steps.index(step), context.prompt_tokens if context else 0)
 
     items.sort(key=place)  # stable: checks of one step keep the order of their file
 
@@ -219,7 +225,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     from harness.records import CheckRecord  # noqa: PLC0415
 
     folder = item.config.stash[CONDUCTOR].bundle.launch(launch.id)
-    if launch.look > 1 and report.skipped and not folder.root.is_dir():
+    if (launch.look > 1 or launch.again_of) and report.skipped and not folder.root.is_dir():
         return report  # not needed, and so nothing of it is evidence
     folder.root.mkdir(parents=True, exist_ok=True)
     context: Context | None = _params(item).get("context")

@@ -48,7 +48,9 @@ def snapshot(bundle: Bundle, plan: Plan, elapsed_s: float) -> Snapshot:
     current: list[Current] = []
     ended_s: list[float] = []
     running_s: list[float] = []
-    launches = [x for x in plan.launches if x.look == 1 or bundle.launch(x.id).root.is_dir()]
+    planned = [x for x in plan.launches if x.look == 1]
+    extra = [x for x in (*plan.launches, *plan.reruns) if x not in planned and bundle.launch(x.id).root.is_dir()]
+    launches = [*planned, *extra]
     for launch in launches:
         folder = bundle.launch(launch.id)
         if not folder.root.is_dir():

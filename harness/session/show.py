@@ -34,6 +34,8 @@ def plan_lines(selection: Selection, *, verbose: bool) -> Iterator[str]:
     for launch in plan.launches:
         source = f"  caches of {launch.warm_from}" if launch.warm_from else ""
         yield f"  lane {launch.lane}  {launch.id}{source}{'  (only if inconclusive)' if launch.look > 1 else ''}"
+    if plan.reruns:
+        yield "           a pair whose measurement is void is run once more, at once; both stay (plan.rerun_void)"
     if checks := checks_of(plan):
         yield f"checks     {len(checks)} over the source of both arms, before the first launch"
     for check in checks:

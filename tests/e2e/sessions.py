@@ -46,6 +46,7 @@ kernel-config = {{ enable_jit_warmup = false }}
 modes = ["mtp1"]
 warmups = ["engine"]
 caches = ["cold"]
+rerun_void = false
 seed = 3
 
 [course]

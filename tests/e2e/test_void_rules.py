@@ -121,3 +121,32 @@ def test_a_clock_that_somebody_sets_voids_the_launch(tmp_path: Path, seconds: in
     assert f"the wall clock went {seconds:+,}.0 s against the monotonic one" in row.reason
     assert done.row("start-up").candidate is None
     assert done.row("decode", context_tokens=2048).candidate is None
+
+
+@pytest.mark.parametrize("lasts", [False, True])
+def test_a_void_pair_is_run_once_more_and_both_stay(tmp_path: Path, *, lasts: bool) -> None:
+    fault = "foreign-traffic@3" if lasts else f"foreign-traffic@3,once={tmp_path / 'seen'}"
+    done = session(tmp_path, "--set", "plan.rerun_void=true", candidate=fault)
+    folders = sorted(p.name for p in (done.bundle.root / "launches").iterdir())
+    assert [f.endswith("-again") for f in folders].count(True) == 2, folders
+    assert len(folders) == 4
+    row = done.row("voided pair")
+    assert row.word is Word.NOTE
+    assert "requests: the client counts 3, the server 4" in row.reason
+    assert done.row("launch order").word is Word.PASS
+    assert done.row("session complete").control == "4 of 4"
+    if lasts:
+        assert_void(done)
+    else:
+        assert (done.code, done.verdict.verdict) == (ExitCode.PASS, Word.PASS), done.out
+        assert done.row(COUNTS).word is Word.PASS
+    sums = (done.bundle.root / "SHA256SUMS").read_text("ascii")
+    assert all(f"launches/{f}/launch.json" in sums for f in folders)
+
+
+def test_a_pair_that_stands_leaves_nothing_of_a_second_try(tmp_path: Path) -> None:
+    done = session(tmp_path, "--set", "plan.rerun_void=true")
+    assert done.code == ExitCode.PASS, done.out
+    assert len(list((done.bundle.root / "launches").iterdir())) == 2
+    assert not (done.bundle.root / "reruns").exists()
+    assert not done.rows("voided pair")

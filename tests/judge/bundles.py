@@ -178,6 +178,8 @@ class Session:
         self.profile = small_profile(overrides)
         self.stacks = {Arm.CONTROL: control or stack("control"), Arm.CANDIDATE: candidate or stack("candidate")}
         self.interruption: str | None = None
+        self.runs_again: frozenset[int] = frozenset()
+        """Warm pairs that are run once more, whatever they came to."""
         self._forged = forged
         self._changes: list[_Change] = []
 
@@ -232,7 +234,8 @@ class Session:
             if self._forged:
                 write_json(bundle.truth_file(arm), truth_json(self.recipe(arm), {}))
         clocks = {lane: Clock() for lane in {x.lane for x in plan.launches}}
-        for launch in plan.launches:
+        again = [x for x in plan.reruns if x.cache is Cache.WARM and x.pair in self.runs_again]
+        for launch in sorted((*plan.launches, *again), key=lambda x: x.place):
             behaviour = self.behaviour(launch)
             if behaviour.begins:
                 write_launch(bundle, plan, launch, behaviour, self.recipe(launch.arm), clocks[launch.lane])

@@ -50,9 +50,7 @@ def _order(case: Case) -> Row:
     """Launches of a lane never overlap, and run in the plan's order."""
     faults = []
     for lane in sorted({x.lane for x in case.plan.launches}):
-        ran = [
-            case.launches[x.id].record for x in sorted(case.plan.launches, key=lambda x: x.ordinal) if x.lane == lane
-        ]
+        ran = [case.launches[x.id].record for x in sorted(case.plan.launches, key=lambda x: x.place) if x.lane == lane]
         for before, after in pairwise(
             r for r in ran if r is not None and r.argv
         ):  # what was never started overlaps nothing

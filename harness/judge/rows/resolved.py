@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from harness.judge.case import Case, Cell
 from harness.judge.read import LaunchEvidence
@@ -43,6 +43,12 @@ def _row(cell: Cell) -> Row:
     else:
         word, reason = Word.PASS, "both arms print the same choices"
     return cell.row(NAME, word, reason, control=texts[0], candidate=texts[1], sources=sources)
+
+
+def chosen(side: Sequence[LaunchEvidence]) -> dict[str, str]:
+    """What an arm's engines say of runner, backends and graphs: a part of the identity of every figure."""
+    seen = [_resolved(x) for x in side]
+    return {name: text for name in SHOWN if (text := _values(seen, name))}
 
 
 def _resolved(launch: LaunchEvidence) -> dict[str, Fact]:
