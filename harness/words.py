@@ -51,6 +51,8 @@ class Step(StrEnum):
     FOLLOW_UP = "follow-up"
     NEEDLE = "needle"
     REQUEST_KINDS = "request-kinds"
+    SETTLING = "settling"
+    """Load until the GPUs' temperature no longer rises; in a lane's last burn-in launch only."""
     PROBES = "probes"
     """Checks that users add: they may ask anything, and cannot disturb what was measured before."""
 

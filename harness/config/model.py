@@ -244,6 +244,14 @@ class Observe(Strict):
     gpu_memory_hz: float = Field(20.0, ge=20, le=100, description="readings of GPU memory per second")
 
 
+class Thermal(Strict):
+    """When a lane's GPUs count as warmed up: the gate of its last burn-in launch."""
+
+    slope_c_per_min: PositiveFloat = Field(1.0, description="temperature may still change by less than this")
+    window_s: PositiveFloat = Field(60.0, description="seconds over which the slope is taken")
+    longest_s: float = Field(300.0, ge=0, description="seconds of load at most, 0 = no gate")
+
+
 class Client(Strict):
     """The self-test of the harness's own client, before anything is measured."""
 
@@ -289,6 +297,7 @@ class Profile(Strict):
     course: Course = Course()
     timeouts: Timeouts = Timeouts()
     observe: Observe = Observe()
+    thermal: Thermal = Thermal()
     client: Client = Client()
     gates: Gates = Gates()
     estimate: Estimate = Estimate()

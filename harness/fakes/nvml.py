@@ -16,7 +16,7 @@ import bisect
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,8 @@ class Gpu:
     mig: bool = False
     series: tuple[tuple[float, float], ...] = ()
     """Seconds since the fake was opened, and free MiB from then on."""
+    heat: tuple[tuple[float, int], ...] = ()
+    """The same of the temperature, in degrees Celsius."""
     values: Mapping[str, int] = field(default_factory=dict)
     """Readings by name of their field, where they differ from those of an idle GPU."""
 
@@ -86,7 +88,7 @@ def read_host(folder: Path) -> Host:
     try:
         tree: dict[str, Any] = json.loads(file.read_bytes())
         gpus = tuple(
-            Gpu(**(gpu | {"series": tuple((float(s), float(m)) for s, m in gpu.get("series", ()))}))
+            Gpu(**(gpu | {name: tuple(map(tuple, gpu.get(name, ()))) for name in ("series", "heat")}))
             for gpu in tree.pop("gpus", ())
         )
         return Host(gpus=gpus, **tree)
@@ -198,6 +200,8 @@ class FakeDevice:
         if field is Field.POWER_LIMIT_MW:
             return self._setting("power_limit_w", self._gpu.power_limit_w) * 1000
         value = self._gpu.values.get(field, IDLE[field])
+        if field is Field.TEMPERATURE_C and self._gpu.heat:
+            value = int(self._now(self._gpu.heat))
         return self._setting(field, value)
 
     def users(self) -> tuple[User, ...]:
@@ -221,9 +225,9 @@ class FakeDevice:
             raise Unreadable(code)
 
     def _replayed(self) -> float | None:
-        series = self._gpu.series
-        if not series:
-            return None
+        return self._now(self._gpu.series) if self._gpu.series else None
+
+    def _now(self, series: Sequence[tuple[float, float]]) -> float:
         now = self._nvml.clock() - self._nvml.opened
         return series[max(0, bisect.bisect_right(series, (now, float("inf"))) - 1)][1]
 

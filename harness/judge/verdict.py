@@ -34,6 +34,7 @@ from harness.judge.rows import (
     source_checks,
     speed,
     startup,
+    thermal,
 )
 from harness.judge.voids import without_voided
 from harness.records import Row, Verdict
@@ -62,6 +63,7 @@ SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     images.rows,
     resolved.rows,
     gpu_health.rows,
+    thermal.rows,
     client.rows,
     integrity.rows,
     reruns.rows,

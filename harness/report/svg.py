@@ -25,7 +25,7 @@ INK, FAINT, GRID = "#000101", "#000202", "#000303"
 CONTROL, CANDIDATE = "#000404", "#000505"
 UNEXPLAINED = "#000606"
 PHASES = tuple(f"#0010{n:02x}" for n in range(14))
-BANDS = tuple(f"#0020{n:02x}" for n in range(10))
+BANDS = tuple(f"#0020{n:02x}" for n in range(11))
 
 _VARIABLES = {
     INK: "ink",

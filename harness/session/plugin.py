@@ -160,11 +160,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _leave_out_checks_of_nothing(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where no source check is planned, pytest would show one that is skipped."""
-    if not config.stash[CONDUCTOR].source_checks:
-        empty = [item for item in items if "source_check" in _params(item)]
-        config.hook.pytest_deselected(items=empty)
-        items[:] = [item for item in items if item not in empty]
+    """Where no source check is planned, pytest would show one that is skipped; so for launches that do not settle."""
+    from harness.session.settling import is_settling  # noqa: PLC0415
+    from harness.words import Step  # noqa: PLC0415
+
+    conductor = config.stash[CONDUCTOR]
+    profile, launches = conductor.plan.profile, conductor.plan.launches
+    gated = bool(profile.host.gpus) and profile.thermal.longest_s > 0
+
+    def is_of_nothing(item: pytest.Item) -> bool:
+        if "source_check" in _params(item):
+            return not conductor.source_checks
+        launch, marker = _launch_of(item), item.get_closest_marker("course")
+        if launch is None or marker is None or marker.args[0] != Step.SETTLING:
+            return False
+        return not (gated and is_settling(launch, launches))
+
+    empty = [item for item in items if is_of_nothing(item)]
+    config.hook.pytest_deselected(items=empty)
+    items[:] = [item for item in items if item not in empty]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
