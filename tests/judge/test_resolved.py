@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from harness.judge.case import read_case
+from harness.judge.cell_identity import difference_text, different, identity
 from harness.words import ExitCode, Word
 
 from .bundles import Session
@@ -48,3 +50,14 @@ def test_different_runners_void_the_comparison(tmp_path: Path) -> None:
 def test_an_arm_that_names_nothing_is_not_compared(tmp_path: Path) -> None:
     row = said(Session(tmp_path), (V2,), ()).judge().row(NAME)
     assert (row.word, row.reason) == (Word.NOT_TESTED, "an arm's log names no choice of the engine")
+
+
+def test_what_an_engine_chose_is_part_of_the_identity_of_its_figures(tmp_path: Path) -> None:
+    cases = [
+        read_case(said(Session(tmp_path / name), control, (V2, FLASH)).build())
+        for name, control in (("one", (V2, FLASH)), ("same", (V2, FLASH)), ("other", (V2, TRITON)))
+    ]
+    one, same, other = (identity(case, case.cells[0], 48) for case in cases)
+    assert different(one, same) == []
+    assert different(one, other) == ["resolved by the control's engine"]
+    assert "attention" in difference_text(one, other, "resolved by the control's engine")
