@@ -115,7 +115,8 @@ class _Table:
         """What the declared claims of a kind came to."""
         for row in self._rows:
             if row.name.startswith(f"claim {begins}"):
-                yield Line(row.name, "session", row.control or "-", row.candidate or "-", row.reason, row.word)
+                outcome = row.reason.partition(":")[0]
+                yield Line(row.name, "session", row.control or "-", row.candidate or "-", outcome, row.word)
 
     def numbers(self, name: str, title: str, pick: Pick) -> Iterator[Line]:
         """Lines of one number per launch."""
