@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from harness.errors import BundleError, ConfigError
 from harness.evidence.bundle import Bundle
@@ -66,8 +67,21 @@ def sealed(case: Case, verdict: Verdict) -> list[Mismatch]:
         root = again.evidence_root_sha256
         mismatches.append(Mismatch("verdict.json", "evidence_root_sha256", verdict.evidence_root_sha256, root))
     elif verdict != again:
-        mismatches.append(Mismatch("verdict.json", "verdict", str(verdict.verdict), f"{again.verdict}, derived again"))
+        mismatches.append(_first_difference(verdict.model_dump(mode="json"), again.model_dump(mode="json")))
     return mismatches
+
+
+def _first_difference(said: Any, found: Any, field: str = "") -> Mismatch:
+    """The first field in which a verdict is another one when it is derived again."""
+    if isinstance(said, dict) and isinstance(found, dict):
+        key = next(k for k in [*said, *found] if k not in said or k not in found or said[k] != found[k])
+        return _first_difference(said.get(key), found.get(key), f"{field}.{key}")
+    if isinstance(said, list) and isinstance(found, list) and len(said) == len(found):
+        place = next(i for i, (a, b) in enumerate(zip(said, found, strict=True)) if a != b)
+        return _first_difference(said[place], found[place], f"{field}.{place}")
+    if isinstance(said, list) and isinstance(found, list):
+        return Mismatch("verdict.json", field[1:], f"{len(said)} entries", f"{len(found)} when derived again")
+    return Mismatch("verdict.json", field[1:], str(said), f"{found} when derived again")
 
 
 def publication(

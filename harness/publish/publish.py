@@ -57,8 +57,14 @@ def publish(github: GitHub, publication: Publication, options: Options) -> Done:
         return compose(publication.profile, publication.entry, publication.text, before, head)
 
     entry, url = publication.entry, options.evidence_url or ""
-    calls = [talk.call(found, body(found.comment if found else None))]
-    if options.send:
+    text = body(found.comment if found else None)
+    calls = []
+    if found is not None and same_text(found.comment.body, text):
+        notes.append(f"comment {found.comment.html_url or found.comment.id} says so already")
+        url = url or found.comment.html_url
+    else:
+        calls.append(talk.call(found, text))
+    if options.send and calls:
         written = talk.change(found, body) if found else talk.create(publication.profile, body(None))
         notes.append(f"comment {written.html_url or written.id} {'changed in place' if found else 'created'}")
         url = url or written.html_url

@@ -52,6 +52,16 @@ def upgraded(bundle: Bundle) -> None:
     write_record(bundle.verdict_file, verdict.model_copy(update={"rows": rows}))
 
 
+def shortened(bundle: Bundle) -> None:
+    verdict: Verdict = bundle.verdict()
+    write_record(bundle.verdict_file, verdict.model_copy(update={"rows": verdict.rows[:-1]}))
+
+
+def rooted(bundle: Bundle) -> None:
+    verdict: Verdict = bundle.verdict()
+    write_record(bundle.verdict_file, verdict.model_copy(update={"evidence_root_sha256": "0" * 64}))
+
+
 EDITS: dict[str, tuple[Edit, str]] = {
     "one byte of a log": (
         lambda b: a_log(b).write_bytes(b"X" + a_log(b).read_bytes()[1:]),
@@ -60,7 +70,9 @@ EDITS: dict[str, tuple[Edit, str]] = {
     "a file more": (lambda b: (b.root / "more").write_text("x"), "more: SHA-256: says nothing"),
     "a file less": (lambda b: a_log(b).unlink(), "is missing"),
     "no manifest": (lambda b: (b.root / "SHA256SUMS").unlink(), "SHA256SUMS: file: says the bundle is sealed"),
-    "a figure of the verdict": (upgraded, "verdict.json: verdict: says pass, is pass, derived again"),
+    "a figure of the verdict": (upgraded, "verdict.json: rows.0.candidate: says 9 of 9, is 1 of 1 when derived again"),
+    "a row of the verdict": (shortened, "verdict.json: rows: says "),
+    "the root in the verdict": (rooted, f"verdict.json: evidence_root_sha256: says {'0' * 64}, is "),
 }
 
 

@@ -67,6 +67,16 @@ def test_the_next_time_it_is_changed_in_place_and_keeps_what_it_said(
     assert [(e.root, e.verdict) for e in found.history] == [("b" * 64, "fail")]
 
 
+def test_the_same_evidence_again_changes_no_comment(
+    github: GitHub, state: GitHubState, evidence: Publication, options: Options
+) -> None:
+    publish(github, evidence, options)
+    publish(github, evidence, options)
+    assert state.writes() == [("POST", COMMENTS), ("POST", STATUS), ("POST", STATUS)]
+    first, second = state.statuses[PREWARM.head]
+    assert first == second
+
+
 def test_another_profile_has_a_comment_of_its_own(
     github: GitHub, state: GitHubState, evidence: Publication, options: Options
 ) -> None:

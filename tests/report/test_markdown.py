@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
 
 from harness.judge.case import Case, read_case
 from harness.judge.verdict import judge
 from harness.records import Row, Verdict
 from harness.report.blocks import LIMIT, Block, block, fitted, length
 from harness.report.markdown import About, comment
-from harness.words import Warmup, Word
+from harness.words import Arm, Warmup, Word
 from tests.report.bundles import make_bundle, plan
 from tests.report.conftest import CANDIDATE, HOSTILE
 from tests.report.gfm import render
+from tests.report.locks import PREWARM, stack_lock
+from tests.report.test_escape import HOSTILE as ANYTHING
 from tests.report.writing import Faults
 
+NAMES = (
+    "late JIT (engine's monitor)",
+    "KV tokens",
+    "lowest free",
+    "prefill",
+    "identity, candidate vs control",
+    "other",
+)
 Judged = tuple[Case, Verdict]
 GITHUB_LIMIT = 65_536
 
@@ -230,6 +242,38 @@ def test_reason_cannot_format_mention_or_break_the_table(sound: Judged) -> None:
     [cells] = [cells for cells in rendered.rows if cells[0] == "KV tokens" and len(cells) == 7]
     assert cells[2] == cells[3]
     assert cells[2].replace("\u200b", "") == " ".join(evil.split())
+
+
+class Sound:
+    """A session without a fault; hypothesis prints a test's arguments, and a session is long."""
+
+    def __init__(self, judged: Judged) -> None:
+        self.judged = judged
+
+
+@pytest.fixture(scope="session")
+def short(sound: Judged) -> Sound:
+    return Sound(sound)
+
+
+@settings(deadline=None, max_examples=15)
+@given(text=ANYTHING)
+def test_whatever_strangers_wrote_anywhere_the_comment_has_the_same_shape(short: Sound, text: str) -> None:
+    def shape(evil: str) -> list[str]:
+        case, verdict = short.judged
+        pull = replace(PREWARM, title=evil, head="1" * 40)
+        locks = {arm: stack_lock(evil or "s", (pull,)) for arm in Arm}
+        arms = {arm: case.locks[arm].model_copy(update={"engine_version": evil, "model": evil}) for arm in Arm}
+        host = case.run.host.model_copy(update={"processor": evil, "gpus": (evil,)})
+        run = case.run.model_copy(update={"host": host, "interrupted": f"by {evil}"})
+        rows = tuple(row(name, control=evil, candidate=evil, word=Word.WARN, reason=evil) for name in NAMES)
+        about = About(evil, evil, evil, "https://a.example/ @team")
+        hostile_case = replace(case, stack_locks=locks, locks=arms, run=run)
+        rendered = render(comment(hostile_case, verdict.model_copy(update={"rows": rows}), about))
+        assert list(rendered.links()) == []
+        return [tag for tag in rendered.tags if tag not in {"code", "/code"}]
+
+    assert shape(text) == shape("x")
 
 
 def test_failed_launch_is_told_with_stage_reason_and_exit(tmp_path: Path) -> None:
