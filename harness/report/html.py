@@ -94,7 +94,7 @@ def _verdict(case: Case, verdict: Verdict) -> dict[str, Any]:
         "noteworthy": noteworthy(verdict),
         "cell_text": cell_text,
         "groups": grouped(verdict.rows),
-        "untested": untested(verdict),
+        "untested": untested(verdict.rows),
     }
 
 
