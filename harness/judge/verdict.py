@@ -12,6 +12,7 @@ from harness.judge.cell_identity import with_identities
 from harness.judge.rows import (
     acceptance,
     accounting,
+    calibration,
     claims,
     client,
     gpu_health,
@@ -27,6 +28,7 @@ from harness.judge.rows import (
     load,
     memory,
     needles,
+    nights,
     prompts,
     readiness,
     resolved,
@@ -55,6 +57,7 @@ SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     needles.rows,
     startup.rows,
     speed.rows,
+    nights.rows,
     source_checks.rows,
     prompts.rows,
     load.rows,
@@ -63,6 +66,7 @@ SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     resolved.rows,
     gpu_health.rows,
     client.rows,
+    calibration.rows,
     integrity.rows,
     looks.rows,
 )
@@ -83,7 +87,8 @@ def judge(bundle: Bundle) -> Verdict:
 
 def judge_case(case: Case) -> Verdict:
     """The verdict of evidence that has been read already."""
-    rows = tuple(with_identities(case, without_voided(case, (row for subject in SUBJECTS for row in subject(case)))))
+    found = without_voided(case, (row for subject in SUBJECTS for row in subject(case)))
+    rows = tuple(with_identities(case, calibration.refused(case, found)))
     word = overall(rows)
     return Verdict(
         session=case.plan.session,
@@ -98,9 +103,12 @@ def overall(rows: Sequence[Row]) -> Word:
     """The whole verdict. Rows without a judgement (not tested, note, warn) do not touch it.
 
     A session in which nothing passed has shown nothing, so it is inconclusive, not a pass. Rows that
-    belong to no mode say that the session was run in order, not that anything was measured.
+    belong to no mode say that the session was run in order, not that anything was measured. Speed that was
+    asked for and refused was not shown either.
     """
     words = {row.word for row in rows if row.mode is not None or row.word not in PASSING}
+    if Word.REFUSED in words:
+        words.add(Word.INCONCLUSIVE)
     for word in VERDICT_ORDER:
         if word in words:
             return word
