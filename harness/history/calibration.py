@@ -2,8 +2,9 @@
 
 The sessions are replayed in the order in which they were run, so the answer follows from the index alone. A host
 loses the right once more than 10 % of the judged primary rows of its last 20 A/A sessions said regressed or
-improved, over at least 20 rows. It has it again once at most 10 % do over at least 20 rows of sessions run since.
-docs/history.md has the simulated figures.
+improved, over at least 20 rows. It has it again once at most 10 % did in the newest sessions since then that hold
+at least 40 rows: more than it took to lose it, so that a bad host does not win it back by luck. docs/history.md
+has the simulated figures.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ MOST_ALARMS = 0.10
 SESSIONS = 20
 """A/A sessions that count, the last ones."""
 FEWEST_ROWS = 20
-"""Below this neither the right is lost nor won back: two rows of one session are no rate."""
+"""Below this the right is not lost: two rows of one session are no rate."""
+ROWS_TO_PASS = 40
+"""Rows that win it back, all of them of sessions since the loss."""
 Z = 1.6449
 """Two-sided 90 %."""
 
@@ -63,15 +66,16 @@ def calibrate(sessions: Sequence[Counted]) -> Calibration:
     lost_at: str | None = None
     for session in sessions:
         window = [*window, session][-SESSIONS:]
-        rows, alarms = sum(s.rows for s in window), sum(s.alarms for s in window)
-        if rows < FEWEST_ROWS:
+        if lost_in is None:
+            rows, alarms = _sum(window)
+            if rows >= FEWEST_ROWS and alarms > MOST_ALARMS * rows:
+                lost_in, lost_at, window = session.session, f"{alarms} of {rows} rows", []
             continue
-        bad = alarms > MOST_ALARMS * rows
-        if bad and lost_in is None:
-            lost_in, lost_at, window = session.session, f"{alarms} of {rows} rows", []
-        elif not bad:
-            lost_in = lost_at = None
-    rows, alarms = sum(s.rows for s in window), sum(s.alarms for s in window)
+        newest = _newest(window)
+        rows, alarms = _sum(newest)
+        if rows >= ROWS_TO_PASS and alarms <= MOST_ALARMS * rows:
+            lost_in, lost_at, window = None, None, newest
+    rows, alarms = _sum(window)
     low, high = wilson(alarms, rows) if rows else (None, None)
     return Calibration(
         trusted=lost_in is None,
@@ -84,6 +88,18 @@ def calibrate(sessions: Sequence[Counted]) -> Calibration:
         lost_at=lost_at,
         sources=tuple(s.root_sha256 for s in window),
     )
+
+
+def _sum(sessions: Sequence[Counted]) -> tuple[int, int]:
+    return sum(s.rows for s in sessions), sum(s.alarms for s in sessions)
+
+
+def _newest(sessions: list[Counted]) -> list[Counted]:
+    """The last sessions that hold ROWS_TO_PASS rows, and no more of them than that takes."""
+    for place in range(len(sessions) - 1, -1, -1):
+        if _sum(sessions[place:])[0] >= ROWS_TO_PASS:
+            return sessions[place:]
+    return sessions
 
 
 def wilson(alarms: int, rows: int) -> tuple[float, float]:

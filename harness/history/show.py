@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from harness.errors import ConfigError
 from harness.history.anchors import Anchor
-from harness.history.calibration import calibration_of
+from harness.history.calibration import FEWEST_ROWS, calibration_of
 from harness.history.index import Index
 
 NO_ID = "unnamed"
@@ -22,7 +22,8 @@ def list_lines(index: Index, anchors: Sequence[Anchor], profile: str | None = No
         if found is None:
             yield "  does not say which host it is: never pooled"
         elif found.trusted:
-            yield f"  judges speed: false alarms: {found.counted}"
+            few = f", too few to tell below {FEWEST_ROWS}" if found.rows < FEWEST_ROWS else ""
+            yield f"  judges speed: false alarms: {found.counted}{few}"
         else:
             yield f"  REFUSED since {found.lost_in} ({found.lost_at}): since then {found.counted}"
     current = {a.profile: a.number for a in anchors}

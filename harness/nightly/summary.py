@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from harness.config.strict import Strict
 from harness.errors import QualifyError
@@ -111,7 +112,8 @@ def _note(verdict: Verdict) -> str:
         return "no primary metric has a series: only the A/B speaks"
     untested = [r for r in rows if r.word is Word.NOT_TESTED]
     if untested:
-        return f"{len(rows) - len(untested)} of {len(rows)} series speak; of the others: {untested[0].reason}"
+        [(most, _)] = Counter(r.reason for r in untested).most_common(1)
+        return f"{len(rows) - len(untested)} of {len(rows)} series speak; of the others: {most}"
     lasting = [r for r in rows if r.word in (Word.FAIL, Word.IMPROVED)]
     return f"{len(rows)} series of nights, {len(lasting)} with a lasting change"
 
