@@ -26,7 +26,7 @@ MOST_NIGHTS = 120
 """Older nights of a series are left out."""
 LEAST_NOISE = 1e-3
 """Log ratio below which no night's mean is believed to repeat."""
-BASE_PENALTY = 7.0
+BASE_PENALTY = 8.0
 MAD = 1.4826
 SPIKE = 3.0
 """Noise of a difference by which a lone night must stand apart from the one before and the one after."""
