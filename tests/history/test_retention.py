@@ -91,7 +91,7 @@ def test_the_noise_that_a_kept_plan_was_frozen_with_stays_and_keeps_nothing_more
 
     def past(source: Bundle) -> tuple[Past, ...]:
         where = {"mode": "mtp1", "warmup": Warmup.ENGINE, "cache": Cache.WARM, "name": "prefill"}
-        return (Past(**where, sd=0.01, df=3, sources=(root_hash(source.root),)),)  # type: ignore[arg-type]
+        return (Past(**where, sd=0.01, df=3, sources=(root_hash(source.root),)),)
 
     first = copied(made, results, "n01", night=night(1))
     second = copied(made, results, "n02", night=night(2), history=past(first))
