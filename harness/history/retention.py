@@ -13,10 +13,8 @@ from harness.evidence.manifest import MANIFEST
 from harness.history.anchors import Anchor
 from harness.history.importing import bundles_in
 from harness.history.index import Index
+from harness.history.published import published
 from harness.records import Plan
-
-PUBLISHED = ("published*", "report/published*", "statement.intoto.json*")
-"""What a bundle that somebody was shown, or that was signed, holds: its evidence must stay to be asked for."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +34,6 @@ class _Sealed:
     plan: Plan
     started: str
     sha256: str
-
-    @property
-    def published(self) -> bool:
-        return any(next(self.root.glob(pattern), None) for pattern in PUBLISHED)
 
 
 def decide(
@@ -110,9 +104,8 @@ def _kept(
         for plan in (b.plan for b in bundles[-1:]):
             for root in _first_nights(index, plan):
                 yield root, "first nights of a change point"
-    for bundle in sealed:
-        if bundle.published:
-            yield bundle.sha256, "published or signed"
+    for root, where in published().items():
+        yield root, f"published: {where}"
     for anchor in anchors:
         yield anchor.root_sha256, f"anchor {anchor.number} of {anchor.profile}"
 

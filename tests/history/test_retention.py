@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
+from harness.errors import BundleError
 from harness.evidence.bundle import Bundle, write_record
 from harness.evidence.manifest import MANIFEST, root_hash, seal
 from harness.history.anchors import accept, read_anchors
 from harness.history.importing import import_bundles, opened
 from harness.history.index import Index
+from harness.history.published import note_published, published_file
 from harness.history.retention import decide, delete
 from harness.records import Plan, Run
 from harness.records.history import Night, Point, Series
@@ -75,13 +77,20 @@ def test_an_anchor_stays_former_ones_too(made: Bundle, results: Path, index: Ind
     assert kept(index, results)["n01"] == "anchor 1 of cpu-forged"
 
 
-def test_what_was_published_or_signed_stays(made: Bundle, results: Path, index: Index) -> None:
-    first, second, *_ = nights(made, results, 4)
-    (first.root / "statement.intoto.json.dsse").write_text("{}", "utf-8")
-    (second.report_dir).mkdir()
-    (second.report_dir / "published.jsonl").write_text("{}", "utf-8")
-    assert gone(index, results) == {}
-    assert kept(index, results)["n01"] == "published or signed"
+def test_what_was_published_stays(made: Bundle, results: Path, index: Index) -> None:
+    first, *_ = nights(made, results, 4)
+    for where in ("a comment", "the comment of today"):
+        note_published(root_hash(first.root), where, "2026-11-30T08:00:00+00:00")
+    assert list(gone(index, results)) == ["n02"]
+    assert kept(index, results)["n01"] == "published: the comment of today"
+
+
+def test_nothing_is_deleted_while_it_is_unknown_what_was_published(made: Bundle, results: Path, index: Index) -> None:
+    nights(made, results, 4)
+    published_file().parent.mkdir(parents=True, exist_ok=True)
+    published_file().write_text("{\n", "utf-8")
+    with pytest.raises(BundleError, match=r"published\.jsonl:1: cannot be read; mend or remove that line"):
+        gone(index, results)
 
 
 def test_the_noise_that_a_kept_plan_was_frozen_with_stays_and_keeps_nothing_more(
