@@ -23,8 +23,10 @@ def state_root() -> Path:
     """Folder of what this host remembers between sessions: QUALIFY_HISTORY's, else `$XDG_STATE_HOME/qualify`."""
     if named := os.environ.get("QUALIFY_HISTORY"):
         return Path(named).resolve().parent
-    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(home).resolve() / "qualify"
+    if home := os.environ.get("XDG_STATE_HOME"):
+        return Path(home).resolve() / "qualify"
+    user = os.path.expanduser("~")  # noqa: PTH111  # Path.home() raises for a user that has none
+    return Path(user) / ".local" / "state" / "qualify" if user != "~" else work_root() / "state"
 
 
 def history_file() -> Path:

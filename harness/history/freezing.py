@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+from harness.errors import SetupFailure
 from harness.history.calibration import calibration_of
 from harness.history.entry import host_values, software_sha256
 from harness.history.importing import host_row, opened
@@ -32,16 +33,20 @@ def freeze(
 ) -> tuple[Plan, list[str]]:
     """The plan with this host's noise, its calibration and, for a night, the nights before; and what to say of it.
 
+    An index that cannot be opened costs a session its history and nothing else.
+
     Raises:
         ConfigError: the index is of a newer harness.
-        SetupFailure: it cannot be opened.
     """
     notes: list[str] = []
-    with opened(notes) as index:
-        ask = _Asking(index, plan, host, locks)
-        series = tuple(ask.series(night.date)) if night else ()
-        past = tuple(ask.past())
-        calibration = calibration_of(index, host_values(host))
+    try:
+        with opened(notes) as index:
+            ask = _Asking(index, plan, host, locks)
+            series = tuple(ask.series(night.date)) if night else ()
+            past = tuple(ask.past())
+            calibration = calibration_of(index, host_values(host))
+    except SetupFailure as e:
+        return plan.model_copy(update={"night": night}), [*notes, f"history: none is used: {e}"]
     if host.id is None:
         notes.append("history: the state folder cannot be written, so this host has no id and its noise is not pooled")
     if calibration is not None and not calibration.trusted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.evidence.origin import host_facts, host_id
-from harness.paths import history_file, state_root
+from harness.paths import history_file, state_root, work_root
 
 
 def test_it_is_drawn_once_and_names_nobody() -> None:
@@ -42,6 +43,14 @@ def test_a_state_folder_that_cannot_be_written_gives_none(tmp_path: Path, monkey
     (tmp_path / "file").write_text("", "utf-8")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     assert host_id() is None
+
+
+def test_a_user_without_a_home_has_a_state_folder_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", "/somewhere")
+    assert state_root() == Path("/somewhere/.local/state/qualify")
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    assert state_root() == work_root() / "state"
 
 
 def test_it_lies_beside_the_index_wherever_that_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

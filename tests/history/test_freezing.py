@@ -134,6 +134,17 @@ def test_noise_is_that_of_the_state_in_which_the_caches_were_last_found(results:
     assert found.sources == (root_hash(warm_again.root), root_hash(warm.root))
 
 
+def test_an_index_that_cannot_be_opened_costs_the_history_and_nothing_else(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = session(results, "one")
+    (results / "file").write_text("", "utf-8")
+    monkeypatch.setenv("QUALIFY_HISTORY", str(results / "file" / "history.sqlite"))
+    plan, notes = freeze(made.plan(), made.run().host, {arm: made.lock(arm) for arm in Arm}, night=TONIGHT)
+    assert (plan.history, plan.calibration, plan.night) == ((), None, TONIGHT)
+    assert notes[-1].startswith("history: none is used: ")
+
+
 # --- the judge takes it from the plan ----------------------------------------------------------------
 
 

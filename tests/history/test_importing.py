@@ -11,14 +11,17 @@ import pytest
 
 from harness.cli import main
 from harness.errors import BundleError, ConfigError, SetupFailure
-from harness.evidence.bundle import Bundle
+from harness.evidence.bundle import Bundle, write_record
 from harness.evidence.manifest import MANIFEST, root_hash, seal
 from harness.history import entry, importing
 from harness.history.importing import bundles_in, import_bundle, import_bundles, opened
 from harness.history.index import Index, open_index
 from harness.history.schema import SCHEMA
 from harness.paths import history_file
-from harness.words import ExitCode
+from harness.records import ArmImage, Lock
+from harness.stack.record import Disposition, LockedHead
+from harness.words import Arm, ExitCode
+from tests.image import toy
 
 from .bench import HERE, Metric, count, remembered, session
 
@@ -77,6 +80,43 @@ def test_a_single_pair_has_a_ratio_and_no_spread(results: Path, index: Index) ->
     [steps] = rows(index, "SELECT * FROM metrics WHERE name = 'decode steps' AND context_tokens = 96")
     assert steps["own_sd"] is None
     assert (steps["pairs"], steps["mean"]) == (1, pytest.approx(math.log(0.9), abs=1e-6))
+
+
+def test_locks_trees_and_heads_are_kept_for_whoever_bisects(
+    results: Path, index: Index, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = session(results, "one")
+    head = LockedHead(
+        pr=271,
+        ref="refs/pull/271/head",
+        title="prewarm",
+        strategy="merge",
+        expected="b" * 12,
+        head="b" * 40,
+        moved=False,
+        disposition=Disposition.MERGED,
+        replaces=None,
+        note="",
+        tree="4" * 40,
+    )
+    plain = toy.lock()
+    [component] = plain.components
+    lock = plain.model_copy(update={"components": (component.model_copy(update={"heads": (head,)}),)}).sealed()
+    toy.write_lock(bundle.stack_lock_dir(Arm.CANDIDATE), lock)
+    image = ArmImage(name="i", image_id="sha256:" + "9" * 64, base_reference="toy@sha256:0", lock_sha256=lock.sha256)
+    candidate: Lock = bundle.lock(Arm.CANDIDATE)
+    write_record(bundle.lock_file(Arm.CANDIDATE), candidate.model_copy(update={"image": image}))
+    seal(bundle.root)
+    import_bundle(index, bundle)
+    [arm] = rows(index, "SELECT * FROM arms WHERE arm = 'candidate'")
+    assert (arm["lock_sha256"], arm["image_id"]) == (lock.sha256, "sha256:" + "9" * 64)
+    [tree] = rows(index, "SELECT * FROM components")
+    assert (tree["component"], tree["base_commit"], tree["tree"]) == ("toy", "1" * 40, "3" * 40)
+    [kept] = rows(index, "SELECT * FROM heads")
+    assert (kept["pr"], kept["head"], kept["disposition"], kept["tree"]) == (271, "b" * 40, "merged", "4" * 40)
+    assert rows(index, "SELECT kind FROM sessions")[0][0] == "A/B", "a lock is not an engine of the host"
+    assert main(["history", "show", "one"]) == ExitCode.PASS
+    assert f"toy #271 {'b' * 40} merged" in capsys.readouterr().out
 
 
 # --- once, and only what is what it says -------------------------------------------------------------

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +35,13 @@ def test_the_second_is_told_the_process_and_since_when() -> None:
         holder.wait()
         assert holder.stdin is not None
         holder.stdin.close()
+
+
+def test_where_nothing_can_be_held_it_says_what_mends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("", "utf-8")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    with pytest.raises(SetupFailure, match="set XDG_STATE_HOME to a folder that can"), one_night():
+        pass
 
 
 def test_it_is_let_go_of_at_the_end_and_after_a_fault() -> None:
