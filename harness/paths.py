@@ -19,6 +19,22 @@ def work_root() -> Path:
     return results_root() / ".work"
 
 
+def state_root() -> Path:
+    """Folder of what this host remembers between sessions: QUALIFY_HISTORY's, else `$XDG_STATE_HOME/qualify`."""
+    if named := os.environ.get("QUALIFY_HISTORY"):
+        return Path(named).resolve().parent
+    if home := os.environ.get("XDG_STATE_HOME"):
+        return Path(home).resolve() / "qualify"
+    user = os.path.expanduser("~")  # noqa: PTH111  # Path.home() raises for a user that has none
+    return Path(user) / ".local" / "state" / "qualify" if user != "~" else work_root() / "state"
+
+
+def history_file() -> Path:
+    """The index of sessions: QUALIFY_HISTORY, else `history.sqlite` in the state folder."""
+    named = os.environ.get("QUALIFY_HISTORY")
+    return Path(named).resolve() if named else state_root() / "history.sqlite"
+
+
 def locks_root() -> Path:
     """Folder of what `qualify lock` writes: QUALIFY_LOCKS, else `locks/` of the project."""
     return Path(os.environ.get("QUALIFY_LOCKS") or PROJECT / "locks").resolve()

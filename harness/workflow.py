@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sqlite3
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.errors import BundleError, SetupFailure
+from harness.errors import BundleError, QualifyError, SetupFailure
 from harness.evidence.bundle import Bundle, write_record
 from harness.evidence.manifest import seal
 from harness.judge.case import read_case
@@ -70,6 +71,19 @@ def judge_and_report(bundle: Bundle) -> tuple[Verdict, list[str]]:
     write_record(bundle.verdict_file, verdict)
     report = write_report(bundle, verdict, case)
     return verdict, summary_lines(verdict, report)
+
+
+def remember(bundle: Bundle) -> list[str]:
+    """Take a finished session into the host's history. What keeps it out is said, and changes no verdict."""
+    from harness.history.importing import import_bundle, opened  # noqa: PLC0415
+
+    notes: list[str] = []
+    try:
+        with opened(notes) as index:
+            import_bundle(index, bundle)
+    except (QualifyError, OSError, sqlite3.Error) as e:
+        return [*notes, f"history: this session was not taken in: {e}"]
+    return notes
 
 
 def bundle_at(place: str | None) -> Bundle:

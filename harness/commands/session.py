@@ -13,14 +13,15 @@ def add(commands: Commands) -> None:
     doctor.set_defaults(command=_doctor)
 
     plan = commands.add_parser("plan", help="print what a session would do, and start nothing")
-    _add_session_arguments(plan)
+    add_session_arguments(plan)
     plan.add_argument("-v", "--verbose", action="store_true", help="every value with where it came from")
     plan.set_defaults(command=_plan)
 
     run = commands.add_parser("run", help="run a session: launches, suites, verdict, report")
-    _add_session_arguments(run)
+    add_session_arguments(run)
     run.add_argument("-k", metavar="EXPR", default="", help="only checks that match, as in pytest")
     run.add_argument("-m", metavar="MARKS", default="", help="only checks with these marks, as in pytest")
+    run.add_argument("--no-history", action="store_true", help="neither use what this host remembers nor add to it")
     run.set_defaults(command=_run)
 
     clean = commands.add_parser("clean", help="end what a killed harness left running; --models, --caches for files")
@@ -29,7 +30,8 @@ def add(commands: Commands) -> None:
     clean.set_defaults(command=_clean)
 
 
-def _add_session_arguments(parser: argparse.ArgumentParser) -> None:
+def add_session_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options that say what is run, and how; each session takes them."""
     from harness.config.options import SETTINGS  # noqa: PLC0415
 
     parser.add_argument("--profile", metavar="NAME", help="profile or path of one; chosen for this machine without it")
@@ -71,7 +73,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from harness.session.selection import select  # noqa: PLC0415
     from harness.session.terminal import run_session  # noqa: PLC0415
 
-    return run_session(select(arguments), keyword=arguments.k, marks=arguments.m)
+    return run_session(select(arguments), keyword=arguments.k, marks=arguments.m, history=not arguments.no_history)
 
 
 def _clean(arguments: argparse.Namespace) -> int:

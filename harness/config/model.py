@@ -279,6 +279,21 @@ class Estimate(Strict):
     course_s: PositiveFloat = 240.0
 
 
+class Nightly(Strict):
+    """`qualify nightly`: today's stack against the last accepted anchor, and what is kept of it."""
+
+    pairs: Positive = Field(4, description="pairs of launches per warm cell; 1 or even")
+    smallest_change_pct: PositiveFloat = Field(1.0, description="a lasting change below this is none")
+    keep: int = Field(0, ge=0, description="newest nights whose evidence is kept, 0 = all")
+    delete: bool = Field(False, description="delete what is beyond `keep`; false = only say what would go")
+
+    @model_validator(mode="after")
+    def _balanced(self) -> Nightly:
+        if self.pairs > 1 and self.pairs % 2:
+            raise ValueError(f"pairs = {self.pairs}: ABBA blocks need 1 or an even number of pairs")
+        return self
+
+
 class Profile(Strict):
     """A host class and a model: everything about a session except its two arms."""
 
@@ -301,6 +316,7 @@ class Profile(Strict):
     client: Client = Client()
     gates: Gates = Gates()
     estimate: Estimate = Estimate()
+    nightly: Nightly = Nightly()
     checks: tuple[Check, ...] = Field((), description="source checks, besides those of the stacks")
     control: str = Field("", description="stack of the control, '' = the profile as it is")
     candidate: str = Field("", description="stack of the candidate, '' = the profile as it is")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import re
 import subprocess
+import uuid
 from pathlib import Path
 
 import psutil
 
 from harness import __version__
-from harness.paths import PROJECT
+from harness.paths import PROJECT, state_root
 from harness.records import HostFacts, Origin
 
 
@@ -29,14 +31,48 @@ def origin() -> Origin:
 
 
 def host_facts(gpus: tuple[str, ...] = ()) -> HostFacts:
-    """The machine's class: enough to refuse a comparison across hosts, nothing that names it."""
+    """The machine's class, and its random id: enough to refuse a comparison across hosts, nothing that names it."""
     return HostFacts(
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         processor=_processor(),
         cores=len(os.sched_getaffinity(0)),
         memory_mib=psutil.virtual_memory().total >> 20,
         gpus=gpus,
+        id=host_id(),
     )
+
+
+def host_id() -> str | None:
+    """This host's random id, drawn on first use; None where the state folder cannot be written.
+
+    Noise belongs to one machine, not to its class. What lies in the state folder is no secret and names nobody.
+    """
+    file = state_root() / "host-id"
+    try:
+        return _known_id(file) or _drawn_id(file)
+    except OSError:
+        return None
+
+
+def _known_id(file: Path) -> str | None:
+    text = file.read_text("ascii", "replace").strip() if file.is_file() else ""
+    return text if re.fullmatch(r"[0-9a-f]{32}", text) else None
+
+
+def _drawn_id(file: Path) -> str | None:
+    """Written whole under another name and then linked: of two first sessions at once, both take the same one."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if file.exists():  # empty or of no use
+        file.unlink()
+    drawn = file.with_name(f".host-id.{os.getpid()}")
+    drawn.write_text(f"{uuid.uuid4().hex}\n", "ascii")
+    try:
+        file.hardlink_to(drawn)
+    except FileExistsError:
+        pass
+    finally:
+        drawn.unlink()
+    return _known_id(file)
 
 
 def _processor() -> str:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import chain
 
 from harness.config.model import Serve
 from harness.judge.case import Case, Cell
 from harness.judge.rows.resolved import chosen
-from harness.records import Row
+from harness.records import HostFacts, Lock, Plan, Row
 from harness.words import Arm, Warmup
 
 Identity = Mapping[str, str]
@@ -22,34 +23,61 @@ Identity = Mapping[str, str]
 HOST = "host class"
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a figure is measured: the cell, with its caches as proven or as hoped for, and the context."""
+
+    mode: str
+    warmup: Warmup
+    cache: str
+    context_tokens: int | None
+
+
 def identity(case: Case, cell: Cell, context_tokens: int | None) -> Identity:
     """Every field of the identity of a figure."""
-    plan, profile = case.plan, case.plan.profile
-    host = case.run.host
+    resolved = {
+        f"resolved by the {arm}'s engine": json.dumps(chosen(launches), sort_keys=True) for arm, launches in cell.arms()
+    }
+    return {**planned_identity(case, cell, context_tokens), **resolved}
+
+
+def planned_identity(case: Case, cell: Cell, context_tokens: int | None) -> Identity:
+    """Without what only a log tells: the identity by which history was asked before the first launch."""
+    place = Place(cell.mode, cell.warmup, cell.cache_label, context_tokens)
+    return identity_of(case.plan, case.run.host, case.locks, place)
+
+
+def host_class(host: HostFacts) -> dict[str, object]:
+    """What makes two hosts ones of a class: their random ids are no part of it."""
+    return {
+        "system": host.system,
+        "processor": host.processor,
+        "cores": host.cores,
+        "memory_gib": round(host.memory_mib / 1024),  # the kernel's share of it moves by some MiB
+        "gpus": host.gpus,
+    }
+
+
+def identity_of(plan: Plan, host: HostFacts, locks: Mapping[Arm, Lock], place: Place) -> Identity:
+    """The identity from what is known before the first launch."""
+    profile = plan.profile
     fields: dict[str, object] = {
         "measurement version": plan.measurement,
-        HOST: {
-            "system": host.system,
-            "processor": host.processor,
-            "cores": host.cores,
-            "memory_gib": round(host.memory_mib / 1024),  # the kernel's share of it moves by some MiB
-            "gpus": host.gpus,
-        },
+        HOST: host_class(host),
         "profile": profile.name,
         "launcher": profile.launcher,
         "course": profile.course.model_dump(mode="json"),
         "seed": plan.seed,
         "flags": _serve(profile.serve),
-        "mode": {"name": cell.mode, **_serve(profile.modes[cell.mode])},
-        "warm-up": {"name": cell.warmup, **(_serve(profile.warmup_off) if cell.warmup is Warmup.NONE else {})},
-        "cache": cell.cache_label,
-        "context": context_tokens,
+        "mode": {"name": place.mode, **_serve(profile.modes[place.mode])},
+        "warm-up": {"name": place.warmup, **(_serve(profile.warmup_off) if place.warmup is Warmup.NONE else {})},
+        "cache": place.cache,
+        "context": place.context_tokens,
     }
     for arm in Arm:
-        lock = case.locks[arm]
+        lock = locks[arm]
         fields[f"model of the {arm}"] = lock.model_sha256 or lock.model
         fields[f"flags of the {arm}"] = _serve(plan.stack(arm).serve)
-        fields[f"resolved by the {arm}'s engine"] = chosen(cell.control if arm is Arm.CONTROL else cell.candidate)
     return {name: json.dumps(value, sort_keys=True) for name, value in fields.items()}
 
 

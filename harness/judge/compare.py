@@ -47,14 +47,14 @@ def compare_lines(one: Case, other: Case, *, across_hosts: bool = False) -> list
 
 def _check(one: Case, other: Case, cells: list[tuple[Cell, Cell]], *, across_hosts: bool) -> str | None:
     """Refuse identities that differ; the text of the hosts' difference where that was asked for."""
-    hosts = None
-    refused: dict[str, None] = {}
+    hosts = _hosts(one, other)
+    refused: dict[str, None] = {} if hosts is None or across_hosts else {hosts: None}
     for ours, theirs in cells:
         a, b = identity(one, ours, None), identity(other, theirs, None)
         for name in different(a, b):
             text = difference_text(a, b, name)
             if name == HOST and across_hosts:
-                hosts = text
+                hosts = text  # says more than two random ids
             else:
                 refused[text] = None
     if refused:
@@ -63,6 +63,14 @@ def _check(one: Case, other: Case, cells: list[tuple[Cell, Cell]], *, across_hos
             f"{one.plan.session} and {other.plan.session} did not measure the same thing: {'; '.join(refused)}{mend}"
         )
     return hosts
+
+
+def _hosts(one: Case, other: Case) -> str | None:
+    """Two machines of one class are two hosts, where both sessions say which one they ran on."""
+    ours, theirs = one.run.host.id, other.run.host.id
+    if ours is None or theirs is None or ours == theirs:
+        return None
+    return f"{HOST}: two machines, {ours[:8]} vs {theirs[:8]}"
 
 
 def _cells(case: Case) -> Mapping[CellKey, Cell]:

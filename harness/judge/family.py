@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from harness.judge.case import Case, Cell, both
+from harness.judge.cell_identity import identity_sha256, planned_identity
 from harness.judge.judgement import Judgement, one_pair
 from harness.judge.read import LaunchEvidence
 from harness.records import Plan
@@ -65,19 +66,22 @@ def judge_family(case: Case, metrics: Callable[[Case, Cell], Iterator[Metric]]) 
                 found[metric.key(cell)] = one_pair(control[0], candidate[0], more_is_better=metric.more_is_better)
             elif control:
                 family = primary if is_primary(case.plan, cell, metric) else secondary
-                family[metric.key(cell)] = _measured(case.plan, metric.key(cell), metric, (control, candidate))
+                family[metric.key(cell)] = _measured(case, cell, metric, (control, candidate))
     return found | dict(_primary(primary)) | dict(_secondary(secondary))
 
 
-def _measured(plan: Plan, key: Key, metric: Metric, pairs: tuple[list[float], list[float]]) -> PairTest:
+def _measured(case: Case, cell: Cell, metric: Metric, pairs: tuple[list[float], list[float]]) -> PairTest:
+    past = _past(case.plan, metric.key(cell))
+    foreign = past is not None and not _same_cell(past, case, cell)
     from harness.judge.paired import measure_pairs  # noqa: PLC0415  # half a second, only where there is spread
 
     return measure_pairs(
         *pairs,
         margin_pct=metric.margin_pct,
         more_is_better=metric.more_is_better,
-        past=_past(plan, key),
-        looks=plan.looks,
+        past=past,
+        foreign=foreign,
+        looks=case.plan.looks,
     )
 
 
@@ -87,7 +91,7 @@ def _primary(tests: Mapping[Key, PairTest]) -> Iterator[tuple[Key, Judgement]]:
         from harness.judge.stats.families import holm  # noqa: PLC0415
 
         for (key, test), p in zip(tests.items(), holm([t.p_regressed for t in tests.values()]), strict=True):
-            yield key, conclude(test, p_holm=p, claims=len(tests))
+            yield key, replace(conclude(test, p_holm=p, claims=len(tests)), ratios=test.differences)
 
 
 def _secondary(tests: Mapping[Key, PairTest]) -> Iterator[tuple[Key, Judgement]]:
@@ -97,7 +101,7 @@ def _secondary(tests: Mapping[Key, PairTest]) -> Iterator[tuple[Key, Judgement]]
 
         adjusted = benjamini_hochberg([t.p_different for t in tests.values()])
         for (key, test), p in zip(tests.items(), adjusted, strict=True):
-            yield key, explore(test, p_adjusted=p)
+            yield key, replace(explore(test, p_adjusted=p), ratios=test.differences)
 
 
 def _positive(control: list[float], candidate: list[float]) -> tuple[list[float], list[float]]:
@@ -108,3 +112,10 @@ def _positive(control: list[float], candidate: list[float]) -> tuple[list[float]
 
 def _past(plan: Plan, key: Key) -> Past | None:
     return next((x for x in plan.history if (x.mode, x.warmup, x.cache, x.name, x.context_tokens) == key), None)
+
+
+def _same_cell(past: Past, case: Case, cell: Cell) -> bool:
+    """False for noise of something else: a cache that was to be warm and was not, a flag that came later."""
+    if past.cell_sha256 is None:
+        return True
+    return past.cell_sha256 == identity_sha256(planned_identity(case, cell, past.context_tokens))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from harness.records.statistics import Tested
@@ -18,12 +19,14 @@ class Judgement:
     reason: str
     tested: Tested | None = None
     """None where nothing was tested."""
+    ratios: tuple[float, ...] = ()
+    """Log ratio of each pair, better being plus: what history keeps."""
 
 
 def one_pair(control: float, candidate: float, *, more_is_better: bool) -> Judgement:
     """The ratio of a single pair."""
     change = (candidate / control if more_is_better else control / candidate) - 1
-    return Judgement(Word.NOT_TESTED, f"{percent(change)} (better is +); {ONE_PAIR}")
+    return Judgement(Word.NOT_TESTED, f"{percent(change)} (better is +); {ONE_PAIR}", ratios=(math.log1p(change),))
 
 
 def is_inconclusive(tested: Tested) -> bool:

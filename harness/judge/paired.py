@@ -40,6 +40,8 @@ class PairTest:
     past: Past | None
     kept: bool
     """History was used for the noise."""
+    foreign: bool
+    """History is there, and of another cell."""
     error: float
     """One-sided, per look."""
     p_regressed: float
@@ -58,13 +60,25 @@ def measure_pairs(
     margin_pct: float,
     more_is_better: bool,
     past: Past | None = None,
+    foreign: bool = False,
     looks: int = 1,
 ) -> PairTest:
-    """Test `control[i]` against `candidate[i]`; at least two pairs, all values positive."""
+    """Test `control[i]` against `candidate[i]`; at least two pairs, all values positive.
+
+    Args:
+        control: one figure per pair.
+        candidate: the same.
+        margin_pct: what counts as worse.
+        more_is_better: False for times.
+        past: noise that the plan holds.
+        foreign: that noise is of another cell, so it is left out, and the row says so.
+        looks: how often the session is looked at.
+    """
     d = log_ratios(control, candidate, more_is_better=more_is_better)
     n, mean, error = len(d), float(d.mean()), interval.alpha(looks)
     own = np.std(d, ddof=1, keepdims=True)
-    spread = pool(own, n, None if past is None else np.array([past.sd]), past.df if past else 0.0)
+    usable = None if foreign else past
+    spread = pool(own, n, None if usable is None else np.array([usable.sd]), usable.df if usable else 0.0)
     sd, df = float(spread.sd[0]), float(spread.df[0])
     return PairTest(
         differences=tuple(float(x) for x in d),
@@ -76,6 +90,7 @@ def measure_pairs(
         own_sd=float(own[0]),
         past=past,
         kept=bool(spread.kept[0]),
+        foreign=foreign,
         error=error,
         p_regressed=interval.p_below(mean, sd, df, n, -margin(margin_pct)),
         p_different=interval.p_different(mean, sd, df, n),
@@ -160,6 +175,8 @@ def _shown(found: PairTest, tested: Tested) -> str:
 def _history_text(found: PairTest) -> str:
     if found.past is None:
         return ""
+    if found.foreign:
+        return ", history left out: it is of another cell"
     if found.kept:
         return f", noise pooled with {found.df - found.pairs + 1:g} degrees of freedom of history"
     times = found.sd / found.past.sd if found.past.sd else float("inf")

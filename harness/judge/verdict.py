@@ -12,6 +12,7 @@ from harness.judge.cell_identity import with_identities
 from harness.judge.rows import (
     acceptance,
     accounting,
+    calibration,
     claims,
     client,
     gpu_health,
@@ -27,6 +28,7 @@ from harness.judge.rows import (
     load,
     memory,
     needles,
+    nights,
     prompts,
     readiness,
     resolved,
@@ -56,6 +58,7 @@ SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     needles.rows,
     startup.rows,
     speed.rows,
+    nights.rows,
     source_checks.rows,
     prompts.rows,
     load.rows,
@@ -65,6 +68,7 @@ SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     gpu_health.rows,
     thermal.rows,
     client.rows,
+    calibration.rows,
     integrity.rows,
     reruns.rows,
     looks.rows,
@@ -99,17 +103,20 @@ def judge_case(case: Case) -> Verdict:
 
 def rows_of(case: Case) -> tuple[Row, ...]:
     """Every row of a case, in the order in which a verdict shows them."""
-    found = (row for subject in SUBJECTS for row in subject(case))
-    return tuple(with_identities(case, without_voided(case, found)))
+    found = without_voided(case, (row for subject in SUBJECTS for row in subject(case)))
+    return tuple(with_identities(case, calibration.refused(case, found)))
 
 
 def overall(rows: Sequence[Row]) -> Word:
     """The whole verdict. Rows without a judgement (not tested, note, warn) do not touch it.
 
     A session in which nothing passed has shown nothing, so it is inconclusive, not a pass. Rows that
-    belong to no mode say that the session was run in order, not that anything was measured.
+    belong to no mode say that the session was run in order, not that anything was measured. Speed that was
+    asked for and refused was not shown either.
     """
     words = {row.word for row in rows if row.mode is not None or row.word not in PASSING}
+    if Word.REFUSED in words:
+        words.add(Word.INCONCLUSIVE)
     for word in VERDICT_ORDER:
         if word in words:
             return word

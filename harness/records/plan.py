@@ -6,6 +6,7 @@ from typing import Literal
 
 from harness.config.model import Profile, Stack
 from harness.records.base import SCHEMA_VERSION, Record
+from harness.records.history import Calibration, Night
 from harness.records.statistics import Past
 from harness.words import Arm, Cache, Warmup
 
@@ -70,6 +71,10 @@ class Plan(Record):
     looks: int = 1
     """2 where an inconclusive session may be continued: each look then has a smaller error."""
     history: tuple[Past, ...] = ()
+    calibration: Calibration | None = None
+    """What is known of this host's false alarms; None where no history was asked."""
+    night: Night | None = None
+    """Of a nightly session: its date, its anchor, and the nights before; None for every other one."""
     measurement: int = 1
     """MEASUREMENT_VERSION of the harness that measured."""
 
@@ -98,6 +103,8 @@ class HostFacts(Record):
     cores: int
     memory_mib: int
     gpus: tuple[str, ...]
+    id: str | None = None
+    """Drawn at random once per host, so that two of one class are not taken for one; None where none could be kept."""
 
 
 class Run(Record):

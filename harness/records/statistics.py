@@ -24,6 +24,8 @@ class Past(Strict):
     """Degrees of freedom that it was pooled from."""
     sources: tuple[str, ...] = ()
     """Root hashes of the bundles that it was pooled from."""
+    cell_sha256: str | None = None
+    """Identity of the cell that it was measured in; None in plans of before it was kept."""
 
 
 class Tested(Strict):

@@ -6,7 +6,7 @@ import os
 import secrets
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from harness.evidence.bundle import Bundle, write_atomically, write_record
 from harness.evidence.origin import host_facts, origin
 from harness.forge.truth import load_rule
 from harness.paths import results_root, work_root
-from harness.records import Lock, Plan, Run
+from harness.records import HostFacts, Lock, Plan, Run
 from harness.session.compose import engine_command, model_of
 from harness.session.host import gpus, gpus_of_lanes
 from harness.session.images import Resolved, keep_lock, refuse_images, resolve_images
@@ -29,6 +29,9 @@ from harness.words import Arm
 HASHED_BELOW_BYTES = 1 << 30
 """Larger weight files are named by their size: hashing them takes longer than loading them."""
 
+Freeze = Callable[[Plan, HostFacts, Mapping[Arm, Lock]], tuple[Plan, list[str]]]
+"""Puts what the host remembers into a plan, and says what there is to say. Handed down: a session has no history."""
+
 VERSION_PROGRAM = "import importlib.metadata as m; print(m.version('vllm'))"
 
 
@@ -38,7 +41,11 @@ def new_session_name(profile: str) -> str:
 
 
 def open_session(
-    chosen: Selection, *, checks: str = "", tell: Callable[[str], None] = lambda _: None
+    chosen: Selection,
+    *,
+    checks: str = "",
+    tell: Callable[[str], None] = lambda _: None,
+    freeze: Freeze | None = None,
 ) -> tuple[Bundle, list[str]]:
     """A bundle with everything that is known before the first launch, and what was cleaned up first.
 
@@ -46,6 +53,7 @@ def open_session(
         chosen: profile, stacks and their locks.
         checks: the suites' selection, in the words of pytest.
         tell: is told what takes long.
+        freeze: puts the host's history into the plan; None leaves it out.
 
     Raises:
         SetupFailure: this host cannot run the session.
@@ -67,6 +75,11 @@ def open_session(
     locks = [_lock(plan, arm, versions[arm], images.get(arm)) for arm in Arm]
     if profile.launcher == "docker":
         _check_mountable(locks)
+    host = host_facts(tuple(f"{g.name}, {g.memory_mib} MiB" for g in gpus()))
+    if freeze is not None:
+        plan, told = freeze(plan, host, {lock.arm: lock for lock in locks})
+        for line in told:
+            tell(line)
 
     bundle = Bundle(results_root() / session)
     bundle.root.mkdir(parents=True)
@@ -86,7 +99,7 @@ def open_session(
             session=session,
             started_wall=datetime.now(UTC).isoformat(timespec="seconds"),
             harness=origin(),
-            host=host_facts(tuple(f"{g.name}, {g.memory_mib} MiB" for g in gpus())),
+            host=host,
             selection=checks,
         ),
     )

@@ -89,6 +89,7 @@ def _void_pair(bundle: Any, pair: Any) -> Any:
 def _open(config: pytest.Config, profile_name: str) -> Any:
     from argparse import Namespace  # noqa: PLC0415
 
+    from harness.history.freezing import freeze  # noqa: PLC0415  # handed down: a session has no history
     from harness.session.opening import open_session  # noqa: PLC0415
     from harness.session.selection import select  # noqa: PLC0415
 
@@ -100,7 +101,7 @@ def _open(config: pytest.Config, profile_name: str) -> Any:
         for letter in ("k", "m")
         if (value := config.getoption({"k": "keyword", "m": "markexpr"}[letter]))
     )
-    return open_session(chosen, checks=selection)[0]
+    return open_session(chosen, checks=selection, freeze=freeze)[0]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -266,10 +267,11 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     config.stash[CONDUCTOR].close(interrupted)
     if not config.stash[OWNER] or config.getoption("qualify_bundle"):
         return
-    from harness.workflow import finish  # noqa: PLC0415
+    from harness.evidence.bundle import Bundle  # noqa: PLC0415
+    from harness.workflow import finish, remember  # noqa: PLC0415
 
     verdict, lines = finish(config.stash[BUNDLE], interrupted)
-    config.stash[SUMMARY] = lines
+    config.stash[SUMMARY] = [*lines, *remember(Bundle(config.stash[BUNDLE]))]
     if verdict.exit_code and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,15 +38,19 @@ class Selection:
         return self.control_lock if arm is Arm.CONTROL else self.candidate_lock
 
 
-def select(arguments: argparse.Namespace) -> Selection:
-    """Resolve the command line.
+Override = tuple[str, object, str]
+"""Dotted key, value, and where it came from."""
+
+
+def select(arguments: argparse.Namespace, *, below: Iterable[Override] = ()) -> Selection:
+    """Resolve the command line. Values of `below` lie over the profile, and under what the user gives.
 
     Raises:
         ConfigError: a name, file or value cannot be used.
         SetupFailure: the host cannot say what it is.
     """
-    name, why = _profile_name(arguments.profile)
-    overrides = [*from_environment(os.environ), *from_arguments(vars(arguments), arguments.set)]
+    name, why = profile_name(arguments.profile)
+    overrides = [*below, *from_environment(os.environ), *from_arguments(vars(arguments), arguments.set)]
     profile = load_profile(name, smoke=arguments.smoke, overrides=overrides)
     return Selection(
         profile=profile,
@@ -62,7 +67,8 @@ def _folder(text: str | None) -> Path | None:
     return Path(text) if text else None
 
 
-def _profile_name(asked: str | None) -> tuple[str, str]:
+def profile_name(asked: str | None) -> tuple[str, str]:
+    """Name of the profile that was asked for, or that fits this host, and why."""
     if asked:
         return asked, "option --profile"
     if named := os.environ.get("QUALIFY_PROFILE"):

@@ -8,18 +8,34 @@ import time
 from typing import TextIO
 
 from harness.evidence.bundle import Bundle
-from harness.session.opening import open_session
+from harness.records import Verdict
+from harness.session.opening import Freeze, open_session
 from harness.session.progress import Snapshot, snapshot
 from harness.session.selection import Selection
 from harness.words import ExitCode
-from harness.workflow import finish, run_suites
+from harness.workflow import finish, remember, run_suites
 
 PYTEST_INTERRUPTED = 2
 REFRESH_S = 1.0
 
 
-def run_session(selection: Selection, *, keyword: str = "", marks: str = "", out: TextIO | None = None) -> int:
-    """Run a session to its verdict and return the exit code."""
+def run_session(
+    selection: Selection, *, keyword: str = "", marks: str = "", out: TextIO | None = None, history: bool = True
+) -> int:
+    """Run a session to its verdict and return the exit code. Without `history` none is read and none is added to."""
+    from harness.history.freezing import freeze  # noqa: PLC0415  # handed down: a session has no history
+
+    bundle, verdict = run_to_verdict(selection, keyword, marks, out=out, freeze=freeze if history else None)
+    if history:
+        for line in remember(bundle):
+            print(line, file=out or sys.stdout, flush=True)
+    return ExitCode(verdict.exit_code)
+
+
+def run_to_verdict(
+    selection: Selection, keyword: str = "", marks: str = "", *, out: TextIO | None = None, freeze: Freeze | None = None
+) -> tuple[Bundle, Verdict]:
+    """Run a session, say how it goes, and return what it left and what it came to."""
     out = out or sys.stdout
     profile = selection.profile.model
 
@@ -29,7 +45,7 @@ def run_session(selection: Selection, *, keyword: str = "", marks: str = "", out
     say(f"profile {profile.name} ({selection.why})")
     say(f"control {selection.control.model.name}, candidate {selection.candidate.model.name}")
     chosen = [*(("-k", keyword) if keyword else ()), *(("-m", marks) if marks else ())]
-    bundle, notes = open_session(selection, checks=" ".join(chosen), tell=say)
+    bundle, notes = open_session(selection, checks=" ".join(chosen), tell=say, freeze=freeze)
     for note in notes:
         say(f"cleaned up: {note}")
     plan = bundle.plan()
@@ -46,7 +62,7 @@ def run_session(selection: Selection, *, keyword: str = "", marks: str = "", out
     verdict, lines = finish(bundle.root, interrupted)
     for line in lines:
         say(line)
-    return ExitCode(verdict.exit_code)
+    return bundle, verdict
 
 
 class Display:

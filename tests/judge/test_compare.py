@@ -112,6 +112,24 @@ def test_hosts_are_never_mixed_unless_asked_and_then_it_says_so(tmp_path: Path) 
     )
 
 
+def test_two_machines_of_one_class_are_two_hosts(tmp_path: Path) -> None:
+    """Where both say which one they are; bundles of before there was an id are compared by their class."""
+
+    def named(at: Bundle, host_id: str | None) -> Bundle:
+        run: Run = at.run()
+        write_record(at.run_file, run.model_copy(update={"host": run.host.model_copy(update={"id": host_id})}))
+        return at
+
+    one, other = (named(bundle(tmp_path / x), x * 32) for x in "ab")
+    with pytest.raises(ConfigError, match=r"host class: two machines, aaaaaaaa vs bbbbbbbb \(--across-hosts shows it"):
+        lines(one, other)
+    assert "ACROSS HOSTS, as asked; no figure here is evidence: host class: two machines" in "\n".join(
+        lines(one, other, across_hosts=True)
+    )
+    assert lines(one, named(other, "a" * 32))
+    assert lines(one, named(other, None))
+
+
 def test_sessions_without_a_common_cell_are_refused_and_a_cell_of_one_is_named(tmp_path: Path) -> None:
     one = bundle(tmp_path / "a")
     with pytest.raises(ConfigError, match="no cell in common"):

@@ -1,0 +1,1 @@
+"""What this host remembers of its sessions: an index that is made from bundles and can be made again at any time."""
