@@ -37,7 +37,7 @@ def identity(case: Case, cell: Cell, context_tokens: int | None) -> Identity:
         "profile": profile.name,
         "launcher": profile.launcher,
         "course": profile.course.model_dump(mode="json"),
-        "seed": plan.seed,
+        "seed": plan.prompt_seed,
         "flags": _serve(profile.serve),
         "mode": {"name": cell.mode, **_serve(profile.modes[cell.mode])},
         "warm-up": {"name": cell.warmup, **(_serve(profile.warmup_off) if cell.warmup is Warmup.NONE else {})},

@@ -17,6 +17,7 @@ from harness.report.launches import (
 )
 from harness.report.ledgers import arm_ledgers
 from harness.report.model import NOTEWORTHY, counted, flags, noteworthy, untested, why
+from harness.report.sealing import seal_lines
 from harness.report.summary import cell_text
 from harness.report.text import plural
 from harness.words import Arm, Word
@@ -134,6 +135,7 @@ def _identities(case: Case, verdict: Verdict) -> Iterable[str]:
     when = f"{run.started_wall} to {run.ended_wall or 'no recorded end'}"
     yield f"- session: {inline(run.session)}, {inline(when)}, seed {plan.seed}\n"
     yield f"- evidence root: {code(verdict.evidence_root_sha256)}\n"
+    yield from (f"- {code(line)}\n" for line in seal_lines(case, verdict))  # as code: a challenge is to be copied
 
 
 def _late_kernels(case: Case) -> Iterable[str]:

@@ -129,7 +129,7 @@ class LiveLaunch:
                 self.folder,
                 self._server.base_url,
                 profile.model.served_name,
-                seed=self.plan.seed,
+                seed=self.plan.prompt_seed,
                 ids_below=profile.course.prompt_ids_below or ids_below or DEFAULT_IDS_BELOW,
                 deadline_s=profile.timeouts.request_s,
             )
@@ -318,7 +318,7 @@ class LiveLaunch:
     def _freeze_prompts(self) -> None:
         profile = self.plan.profile
         if profile.course.prompts == "text" and self._asker is not None:
-            model, seed = profile.model.served_name, self.plan.seed
+            model, seed = profile.model.served_name, self.plan.prompt_seed
             self._asker.texts, own = freeze(self._bundle, self.launch.id, self.base_url, model=model, seed=seed)
             self._update(prompts_sha256=own)
 

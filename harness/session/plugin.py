@@ -85,6 +85,7 @@ def _open(config: pytest.Config, profile_name: str) -> Any:
 
     from harness.session.opening import open_session  # noqa: PLC0415
     from harness.session.selection import select  # noqa: PLC0415
+    from harness.workflow import seal_abandoned  # noqa: PLC0415
 
     names = ("control", "candidate", "control_lock", "candidate_lock", "smoke", "set")
     options = {name: config.getoption(f"qualify_{name}") for name in names}
@@ -94,6 +95,7 @@ def _open(config: pytest.Config, profile_name: str) -> Any:
         for letter in ("k", "m")
         if (value := config.getoption({"k": "keyword", "m": "markexpr"}[letter]))
     )
+    seal_abandoned()
     return open_session(chosen, checks=selection)[0]
 
 
@@ -204,8 +206,19 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Stop the server once the launch's last check is over."""
     yield
     launch = _launch_of(item)
+    if launch is not None and "record" in getattr(item, "fixturenames", ()):
+        _adopt(item, launch)
     if launch is not None and (nextitem is None or _launch_of(nextitem) != launch):
         item.config.stash[CONDUCTOR].leave()
+
+
+def _adopt(item: pytest.Item, launch: PlannedLaunch) -> None:
+    """What a check wrote beside the harness's own evidence is evidence too, as it is once the check is over."""
+    from harness.evidence.pipe import adopt  # noqa: PLC0415
+
+    bundle = item.config.stash[CONDUCTOR].bundle
+    files = [p for p in bundle.launch(launch.id).root.rglob("*") if p.is_file() and not p.is_symlink()]
+    adopt(bundle.root, files, f"after the check {item.name}")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -12,7 +12,7 @@ from harness.session.opening import open_session
 from harness.session.progress import Snapshot, snapshot
 from harness.session.selection import Selection
 from harness.words import ExitCode
-from harness.workflow import finish, run_suites
+from harness.workflow import finish, run_suites, seal_abandoned
 
 PYTEST_INTERRUPTED = 2
 REFRESH_S = 1.0
@@ -29,8 +29,9 @@ def run_session(selection: Selection, *, keyword: str = "", marks: str = "", out
     say(f"profile {profile.name} ({selection.why})")
     say(f"control {selection.control.model.name}, candidate {selection.candidate.model.name}")
     chosen = [*(("-k", keyword) if keyword else ()), *(("-m", marks) if marks else ())]
+    sealed = seal_abandoned()
     bundle, notes = open_session(selection, checks=" ".join(chosen), tell=say)
-    for note in notes:
+    for note in sealed + notes:
         say(f"cleaned up: {note}")
     plan = bundle.plan()
     say(f"bundle {bundle.root}")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.errors import SetupFailure
+from harness.evidence import pipe
 
 
 def place(files: Mapping[Path, Path]) -> None:
@@ -18,16 +19,18 @@ def place(files: Mapping[Path, Path]) -> None:
         SetupFailure: the folder cannot be written to, or is full; what was there is there still.
     """
     staged: dict[Path, Path] = {}
+    copies: dict[Path, pipe.HashingFile] = {}
     try:
         for target, source in files.items():
             target.parent.mkdir(parents=True, exist_ok=True)
             temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
             staged[target] = temporary
-            with source.open("rb") as reader, temporary.open("wb") as writer:
-                shutil.copyfileobj(reader, writer)
-                writer.flush()
+            with source.open("rb") as reader, temporary.open("wb", buffering=0) as writer:
+                copies[target] = pipe.HashingFile(writer)
+                shutil.copyfileobj(reader, copies[target])
                 os.fsync(writer.fileno())
         for target, temporary in staged.items():
+            pipe.wrote(target, copies[target].sha256, copies[target].size)
             temporary.replace(target)
     except OSError as e:
         raise SetupFailure(

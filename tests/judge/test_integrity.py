@@ -96,7 +96,7 @@ def test_a_sealed_bundle_passes_untouched(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["changed", "added", "removed"])
-def test_evidence_that_changed_since_it_was_sealed_voids_the_session(tmp_path: Path, change: str) -> None:
+def test_evidence_that_changed_since_it_was_sealed_fails_the_session(tmp_path: Path, change: str) -> None:
     bundle = Session(tmp_path).build()
     seal(bundle.root)
     [file] = sorted(bundle.root.glob("launches/002-*/checks.jsonl"))
@@ -109,5 +109,5 @@ def test_evidence_that_changed_since_it_was_sealed_voids_the_session(tmp_path: P
         file.unlink()
     judged = Judged.of(bundle)
     row = judged.row(WHOLE)
-    assert (row.word, judged.verdict.exit_code) == (Word.VOID, ExitCode.VOID)
+    assert (row.word, judged.verdict.exit_code) == (Word.FAIL, ExitCode.FAIL)
     assert row.reason == f"{file.relative_to(bundle.root)} is not as it was sealed in {MANIFEST}"
