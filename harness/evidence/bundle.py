@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from harness.config.model import FROZEN
 from harness.errors import BundleError
 from harness.evidence import pipe
+from harness.evidence.stream import whole
 from harness.records import SCHEMA_VERSION, FrozenPrompts, LaunchRecord, Lock, Plan, Run, Verdict
 from harness.records.client import SelfTest
 from harness.words import Arm
@@ -248,23 +249,22 @@ class LaunchDir:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write so that a reader, or a crash, finds the old file or the new one, never a part."""
-    with pipe.whole(path) as stream:
+    with whole(path) as stream:
         stream.write(data)
 
 
 def write_piece(path: Path, data: bytes) -> None:
     """Write a new file in one go without waiting for the disk: a scrape between two windows, say."""
-    pipe.wrote(path, hashlib.sha256(data).hexdigest(), len(data))
-    try:
-        path.write_bytes(data)
-    except OSError as e:
-        pipe.failed(path, e)
-        raise
+    pipe.put(path, hashlib.sha256(data).hexdigest(), len(data), lambda: path.write_bytes(data))
 
 
 def write_once(path: Path, record: BaseModel) -> bool:
     """Write one record unless the file is there; of several processes that try, one does, and all know which."""
     data = _json_bytes(record.model_dump(mode="json"))
+    return pipe.uninterrupted(lambda: _write_once(path, data))
+
+
+def _write_once(path: Path, data: bytes) -> bool:
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp") as mine:
         mine.write(data)
         mine.flush()

@@ -173,7 +173,8 @@ def _write(seen: Seen, known: Known, line: Line) -> None:
         why = f"lacks its end, which could not be written: {line.error}"
         seen.faults.append(Fault(line.file, why, tampered=False))
     known.before = (known.sha256, known.size) if known.sha256 is not None else None
-    known.state, known.sha256, known.size, known.hashed = "whole", line.sha256, line.bytes or 0, line.hashed
+    known.state = "whole" if line.error is None else "broken"
+    known.sha256, known.size, known.hashed = line.sha256, line.bytes or 0, line.hashed
 
 
 def _restore(known: Known) -> None:

@@ -171,17 +171,20 @@ def now() -> str:
 
 
 def _proof(entries: list[Entry], since: Entry | None, fault: str | None) -> LedgerProof:
-    part = [e for e in entries if since is None or e.number > since.number]
-    own = part[-1].content
-    alike = (
-        {e.content.session for e in part if e.content.candidate == own.candidate} if own.event == "started" else set()
-    )
+    """Lines are numbered by their place: in a broken ledger their own numbers say nothing."""
+    places = {e.sha256: place for place, e in enumerate(entries, 1)}
+    after = 0 if since is None else places.get(since.sha256, 0)
+    part = dict(enumerate(entries[after:], after + 1))
+    own = entries[-1].content
+    sessions = {own.session}
+    if own.event == "started":
+        sessions |= {e.content.session for e in part.values() if e.content.candidate == own.candidate}
     return LedgerProof(
-        first=part[0].number,
-        previous=FIRST if since is None else since.sha256,
-        chain=tuple(e.content.sha256 for e in part),
-        head=part[-1].sha256,
-        entries={e.number: e.content for e in part if e.content.session in {*alike, own.session}},
+        first=after + 1,
+        previous=entries[after - 1].sha256 if after else FIRST,
+        chain=tuple(e.content.sha256 for e in part.values()),
+        head=entries[-1].sha256,
+        entries={place: e.content for place, e in part.items() if e.content.session in sessions},
         fault=fault,
     )
 

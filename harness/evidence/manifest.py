@@ -34,9 +34,9 @@ UNFINISHED = ".*.tmp"
 KILLED = "interrupted: killed"
 
 
-def evidence_files(root: Path) -> list[Path]:
-    """Files of the bundle that are evidence, sorted by their relative path."""
-    files = [p for p in root.rglob("*") if p.is_file() and not p.match(UNFINISHED)]
+def evidence_files(root: Path, below: Path | None = None) -> list[Path]:
+    """Files of the bundle that are evidence, all or those below a folder of it, sorted by their relative path."""
+    files = [p for p in (below or root).rglob("*") if p.is_file() and not p.match(UNFINISHED)]
     return sorted(
         (p for p in files if not is_derived(p.relative_to(root))),
         key=lambda p: p.relative_to(root).as_posix(),

@@ -19,10 +19,12 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator
+import weakref
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.errors import BundleError
 
@@ -37,6 +39,8 @@ FIRST = "0" * 64
 Stamp = tuple[int, int, int, int]
 _open: dict[Path, PipeJournal] = {}
 _lock = threading.RLock()
+_pools: dict[int, ThreadPoolExecutor] = {}
+T = TypeVar("T")
 
 
 @dataclass
@@ -45,6 +49,23 @@ class _Appended:
 
     digest: Any
     stamp: Stamp
+
+
+def uninterrupted(work: Callable[[], T]) -> T:
+    """Do something that must happen as a whole: a line of the journal and the bytes that it tells of.
+
+    Ctrl-C and SIGTERM raise in the main thread and nowhere else, so another thread does it, and does it to the end.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    pool = _pools.get(os.getpid())
+    if pool is None:
+        pool = _pools[os.getpid()] = ThreadPoolExecutor(1, "pipe")
+    try:
+        done = pool.submit(work)
+    except RuntimeError:  # the interpreter ends, and starts no thread any more
+        return work()
+    return done.result()
 
 
 def is_derived(relative: Path) -> bool:
@@ -69,10 +90,14 @@ def bundle_of(path: Path) -> tuple[Path, str] | None:
             relative = path.relative_to(root)
             if is_derived(relative):
                 return None
-            if (root / MANIFEST).exists():
-                raise BundleError(f"{path}: the bundle is sealed ({MANIFEST}), so nothing of its evidence is written")
+            _refuse_sealed(root, path)
             return root, relative.as_posix()
     return None
+
+
+def _refuse_sealed(root: Path, path: Path) -> None:
+    if (root / MANIFEST).exists():
+        raise BundleError(f"{path}: the bundle is sealed ({MANIFEST}), so nothing of its evidence is written")
 
 
 def wrote(path: Path, sha256: str, size: int, *, hashed: str | None = None) -> None:
@@ -97,18 +122,26 @@ def failed(path: Path, error: OSError) -> None:
 
 def removed(path: Path) -> None:
     """Remove a file that was only kept until it is there in another form, and note that."""
-    place = bundle_of(path)
-    path.unlink()
-    if place is not None:
-        journal(place[0]).note("removed", place[1])
+
+    def work() -> None:
+        place = bundle_of(path)
+        path.unlink()
+        if place is not None:
+            journal(place[0]).note("removed", place[1])
+
+    uninterrupted(work)
 
 
 def append(path: Path, data: bytes) -> None:
     """Append to a file of lines; one that is not as the last append left it is named in the journal."""
+    uninterrupted(lambda: _append(path, data))
+
+
+def _append(path: Path, data: bytes) -> None:
     place = bundle_of(path)
     with path.open("ab", buffering=0) as stream:
         if place is None:
-            _write_all(stream, data)
+            write_all(stream.fileno(), data)
             return
         fcntl.flock(stream, fcntl.LOCK_EX)  # another worker's check may tell of the same launch
         journal(place[0]).append(place[1], path, stream, data)
@@ -132,15 +165,40 @@ def close(root: Path, how: str) -> None:
         _open.pop(root, None)
 
 
+def put(path: Path, sha256: str, size: int, move: Callable[[], object], *, hashed: str | None = None) -> None:
+    """Note a whole file and move it to its place.
+
+    Raises:
+        OSError: it could not be moved, which is noted, too.
+    """
+
+    def work() -> None:
+        wrote(path, sha256, size, hashed=hashed)
+        try:
+            move()
+        except OSError as e:
+            failed(path, e)
+            raise
+
+    uninterrupted(work)
+
+
 class PipeJournal:
     """One process's journal of one bundle."""
 
     def __init__(self, root: Path) -> None:
+        """Begin it.
+
+        Raises:
+            BundleError: the bundle is sealed.
+        """
+        _refuse_sealed(root, root)
         self.pid = os.getpid()
         self.root = root
         self.path = root / FOLDER / f"{time.monotonic_ns()}-{self.pid}.jsonl"
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
-        self._stream = os.fdopen(descriptor, "wb", buffering=0)
+        weakref.finalize(self, os.close, descriptor)
+        self._descriptor = descriptor
         self._size = 0
         self._previous = FIRST
         self._appended: dict[str, _Appended] = {}
@@ -148,19 +206,27 @@ class PipeJournal:
         """Files that this process has noted anything of."""
 
     def note(self, op: str, file: str, **values: str | int | None) -> None:
-        """Add a line."""
+        """Add a line.
+
+        Raises:
+            BundleError: the bundle is sealed.
+        """
+        uninterrupted(lambda: self._note(op, file, values))
+
+    def _note(self, op: str, file: str, values: Mapping[str, str | int | None]) -> None:
+        _refuse_sealed(self.root, self.root / file)
         given = {name: value for name, value in values.items() if value is not None}
         with _lock:
             line: dict[str, object] = {"op": op, "file": file, "mono_ns": time.monotonic_ns(), **given}
             data = (json.dumps(line | {"previous": self._previous}) + "\n").encode()
-            _append_all(self._stream, data, self._size)
+            _append_all(self._descriptor, data, self._size)
             self._size += len(data)
             self._previous = hashlib.sha256(data).hexdigest()
             self.known.add(file)
 
     def sync(self) -> None:
         """Wait until every line is on the disk."""
-        os.fsync(self._stream.fileno())
+        os.fsync(self._descriptor)
 
     def append(self, file: str, path: Path, stream: Any, data: bytes) -> None:
         """Note what a file will hold, and append to it."""
@@ -171,7 +237,7 @@ class PipeJournal:
             digest.update(data)
             self.note("appended", file, added=len(data), bytes=size + len(data), sha256=digest.hexdigest())
             try:
-                _append_all(stream, data, size)
+                _append_all(stream.fileno(), data, size)
             except OSError as e:
                 digest = before
                 with contextlib.suppress(OSError):
@@ -204,54 +270,21 @@ class PipeJournal:
 
 def _last_of(root: Path, file: str) -> str | None:
     """The hash that any process noted last of a file."""
-    hashes = [line.get("sha256") for line in _lines(root, file)]
+    hashes = [line.get("sha256") for line in lines_of(root, file)]
     return hashes[-1] if hashes else None
 
 
-def _lines(root: Path, *files: str) -> list[dict[str, Any]]:
+def lines_of(root: Path, *files: str) -> list[dict[str, Any]]:
     """What any process has noted of some files, in the order of its happening."""
     names = [json.dumps(file).encode() for file in files]
     found = []
     for path in (root / FOLDER).glob("*.jsonl"):
         with path.open("rb") as stream:
-            found += [json.loads(x) for x in stream if x.endswith(b"\n") and any(name in x for name in names)]
+            for data in stream:
+                if data.endswith(b"\n") and any(name in data for name in names):
+                    with contextlib.suppress(ValueError):  # somebody was at it: the chain says so in the end
+                        found.append(json.loads(data))
     return sorted((line for line in found if line["file"] in files), key=lambda line: int(line["mono_ns"]))
-
-
-def adopt(root: Path, files: Iterable[Path], hashed: str) -> None:
-    """Note files that others wrote into the bundle: a user's check, or code under test.
-
-    Args:
-        root: The bundle.
-        files: Any files below it; those that the pipe knows already are left alone, unless they were adopted too.
-        hashed: When their hash is taken, e.g. `after the check test_own.py::test_arm`.
-    """
-    candidates = {p.absolute().relative_to(root).as_posix(): p for p in files}
-    mine = journal(root)
-    candidates = {name: path for name, path in candidates.items() if name not in mine.known}
-    if not candidates:
-        return
-    noted: dict[str, tuple[str, str | None]] = {
-        line["file"]: (line["op"], line.get("sha256")) for line in _lines(root, *candidates)
-    }
-    for name, path in sorted(candidates.items()):
-        op, sha256 = noted.get(name, ("found", None))
-        digest, size = file_digest(path) if op == "found" else ("", 0)
-        if op == "found" and digest != sha256:
-            mine.note("found", name, bytes=size, sha256=digest, hashed=hashed)
-            mine.known.discard(name)  # its writer is not this process, and may write on
-
-
-def close_for(path: Path) -> None:
-    """Note what a file holds whose writer, another process, ended without closing it; nothing where it did close it."""
-    place = bundle_of(path)
-    if place is None or not path.is_file():
-        return
-    root, name = place
-    ops = [line["op"] for line in _lines(root, name)]
-    if ops and ops[-1] == "opened":
-        digest, size = file_digest(path)
-        journal(root).note("found", name, bytes=size, sha256=digest, hashed="after its writer died")
 
 
 def file_digest(path: Path) -> tuple[str, int]:
@@ -266,82 +299,18 @@ def _stamp(stream: Any) -> Stamp:
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _write_all(stream: Any, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes) -> None:
     """Write the whole of it: a disk with little space left takes a part without an error, and refuses the rest."""
-    while data:
-        data = data[stream.write(data) :]
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]
 
 
-def _append_all(stream: Any, data: bytes, size: int) -> None:
+def _append_all(descriptor: int, data: bytes, size: int) -> None:
     """Append all of it to a file of `size` bytes, or none: a part would be taken for the next line's beginning."""
     try:
-        _write_all(stream, data)
+        write_all(descriptor, data)
     except OSError:
         with contextlib.suppress(OSError):
-            os.ftruncate(stream.fileno(), size)
+            os.ftruncate(descriptor, size)
         raise
-
-
-@contextlib.contextmanager
-def whole(path: Path, *, hashed: str | None = None) -> Iterator[HashingFile]:
-    """A file that is written piece by piece and gets its name once it is whole and on the disk."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb", buffering=0) as stream:
-            yield (writer := HashingFile(stream))
-            os.fsync(stream.fileno())
-        wrote(path, writer.sha256, writer.size, hashed=hashed)
-        try:
-            temporary.rename(path)
-        except OSError as e:
-            failed(path, e)
-            raise
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-class HashingFile:
-    """Enough of a binary file for those that only write: the hash is of what was asked to be written."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-        self._digest = hashlib.sha256()
-        self.size = 0
-        """Bytes so far."""
-        self.closed = False
-
-    @property
-    def sha256(self) -> str:
-        """Of everything so far, in hex."""
-        return self._digest.hexdigest()
-
-    def write(self, data: bytes) -> int:
-        """Write all of it."""
-        data = bytes(data)
-        self._digest.update(data)
-        self.size += len(data)
-        _write_all(self._stream, data)
-        return len(data)
-
-    def tell(self) -> int:
-        """Bytes so far."""
-        return self.size
-
-    def flush(self) -> None:
-        """Nothing is held back."""
-
-    def close(self) -> None:
-        """Whoever opened the file closes it: `whole` has to see it on the disk first."""
-
-    def readable(self) -> bool:
-        """No."""
-        return False
-
-    def writable(self) -> bool:
-        """Yes."""
-        return True
-
-    def seekable(self) -> bool:
-        """No."""
-        return False

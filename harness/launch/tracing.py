@@ -11,7 +11,7 @@ from pathlib import Path
 
 import harness.tracer
 from harness.evidence.bundle import write_atomically
-from harness.evidence.pipe import whole
+from harness.evidence.stream import whole
 
 TRACER = Path(harness.tracer.__file__).parent / "path"
 """What goes in front of the server's PYTHONPATH."""

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import psutil
 
-from harness.evidence.pipe import removed, whole
+from harness.evidence.pipe import removed
+from harness.evidence.stream import whole
 from harness.observe.gpu.journal import Journal, lines
 
 PERIOD_S = 0.25

@@ -214,11 +214,11 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def _adopt(item: pytest.Item, launch: PlannedLaunch) -> None:
     """What a check wrote beside the harness's own evidence is evidence too, as it is once the check is over."""
-    from harness.evidence.pipe import adopt  # noqa: PLC0415
+    from harness.evidence.manifest import evidence_files  # noqa: PLC0415
+    from harness.evidence.others import adopt  # noqa: PLC0415
 
     bundle = item.config.stash[CONDUCTOR].bundle
-    files = [p for p in bundle.launch(launch.id).root.rglob("*") if p.is_file() and not p.is_symlink()]
-    adopt(bundle.root, files, f"after the check {item.name}")
+    adopt(bundle.root, evidence_files(bundle.root, bundle.launch(launch.id).root), f"after the check {item.name}")
 
 
 @pytest.hookimpl(wrapper=True)

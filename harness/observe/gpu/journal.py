@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from harness.evidence.pipe import removed, whole
-from harness.evidence.stream import growing_text
+from harness.evidence.pipe import removed
+from harness.evidence.stream import growing_text, whole
 from harness.observe.gpu.nvml import Field
 
 MEMORY_COLUMNS = ("total_bytes", "free_bytes", "used_bytes", "reserved_bytes")

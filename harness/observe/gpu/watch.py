@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import SetupFailure
-from harness.evidence.pipe import close_for
+from harness.evidence.others import close_for
 from harness.observe.gpu.journal import to_parquet
 from harness.records import GpuFacts, GpuSampling, GpuState
 
