@@ -150,7 +150,7 @@ def test_a_killed_session_is_sealed_by_the_next_one(results: Path, profile: str,
 
     again = run(results, str(killed), program=("-m", "harness.cli", "judge"), env=env)
     assert again.code == ExitCode.VOID, again.out
-    assert "the session was interrupted: killed" in again.out
+    assert ": killed" in again.out
     shutil.rmtree(killed)
     assert "nothing was left behind" in run(results, program=("-m", "harness.cli", "clean"), env=env).out
 

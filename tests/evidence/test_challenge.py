@@ -78,7 +78,7 @@ def test_a_refusal_is_a_fault_of_the_command_line(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize(
-    ("arguments", "origin"), [(["--challenge", "4711"], "option --challenge"), ([], "environment")]
+    ("arguments", "origin"), [(["--challenge", "4711"], "option --challenge"), ([], "environment QUALIFY_CHALLENGE")]
 )
 def test_the_plan_shows_it_and_where_it_came_from(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], origin: str

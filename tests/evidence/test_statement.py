@@ -6,6 +6,7 @@ import base64
 import json
 import shutil
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -78,24 +79,21 @@ def fields(root: Path, *trusted: HostKey) -> set[tuple[str, str]]:
 
 
 def test_the_published_package_reads_both(signed: Path) -> None:
-    from google.protobuf.json_format import Parse
-    from in_toto_attestation.v1.statement import Statement
-    from in_toto_attestation.v1.statement_pb2 import Statement as Message
-
+    parse = import_module("google.protobuf.json_format").Parse
+    published = import_module("in_toto_attestation.v1.statement").Statement
+    message = import_module("in_toto_attestation.v1.statement_pb2").Statement
     kinds = []
     for name in STATEMENTS:
-        statement = Statement.copy_from_pb(Parse((signed / name).read_bytes(), Message()))
+        statement = published.copy_from_pb(parse((signed / name).read_bytes(), message()))
         statement.validate()
         kinds.append(statement.pb.predicate_type)
     assert kinds == [MEASUREMENTS, TEST_RESULT]
 
 
 def test_the_published_schema_of_a_test_result_reads_ours(signed: Path) -> None:
-    from google.protobuf.json_format import ParseDict
-    from in_toto_attestation.predicates.test_result.v0.test_result_pb2 import TestResult
-
+    published = import_module("in_toto_attestation.predicates.test_result.v0.test_result_pb2").TestResult
     predicate = tree(signed, TEST_RESULT_FILE)["predicate"]
-    read = ParseDict(predicate, TestResult())
+    read = import_module("google.protobuf.json_format").ParseDict(predicate, published())
     assert (read.result, len(read.configuration)) == ("PASSED", 4)
     rows = Bundle(signed).verdict().rows
     assert len(read.passed_tests) == sum(r.word in {Word.PASS, Word.IMPROVED} for r in rows)
