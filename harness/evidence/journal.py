@@ -15,6 +15,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
+from harness.evidence.mismatch import Mismatch
 from harness.evidence.pipe import FIRST, FOLDER
 from harness.records import Record
 
@@ -51,6 +52,10 @@ class Fault:
     what: str
     tampered: bool = True
     """False where the measurement itself broke, as on a full disk."""
+    noted: str | None = None
+    """SHA-256 that the pipe noted of the file; None where it noted none."""
+    found: str | None = None
+    """SHA-256 of the file as it is; None where it is missing."""
 
     def __str__(self) -> str:
         """`launches/001-.../server.log is not what the pipe saw`."""
@@ -107,21 +112,39 @@ def faults(seen: Seen, digests: Mapping[str, str]) -> list[Fault]:
     return [*seen.faults, *(f for n in sorted(now.keys() | seen.files.keys()) for f in _fault(seen, n, now.get(n)))]
 
 
+def check_journals(root: Path, digests: Mapping[str, str]) -> list[Mismatch]:
+    """The same as mismatches; none for a bundle of before there were journals.
+
+    Args:
+        root: The bundle.
+        digests: SHA-256 by file, as for `faults`.
+    """
+    seen = read_journals(root)
+    found = [] if seen is None else faults(seen, digests)
+    return [
+        Mismatch(f.file, "SHA-256", f.noted, f.found)
+        if f.noted or f.found
+        else Mismatch(f.file, "journal", "written whole, by the harness alone", f.what)
+        for f in found
+    ]
+
+
 def _fault(seen: Seen, name: str, digest: str | None) -> Iterator[Fault]:
     known = seen.files.get(name)
     if known is None:
-        yield Fault(name, "was not written by the harness: nobody noted it")
+        yield Fault(name, "was not written by the harness: nobody noted it", found=digest)
     elif known.state == "broken":
         return  # its fault was told when the write failed
     elif known.state == "removed":
         if digest is not None:
-            yield Fault(name, "is there again, though the harness had removed it")
+            yield Fault(name, "is there again, though the harness had removed it", found=digest)
     elif digest is None:
-        yield Fault(name, "has vanished since it was written")
+        yield Fault(name, "has vanished since it was written", noted=known.sha256)
     elif known.state == "open":
         yield Fault(name, "was never closed by what wrote it, so its end may be missing", tampered=False)
     elif known.sha256 != digest:
-        yield Fault(name, "is not what the harness wrote: a byte has changed since")
+        why = "is not what the harness wrote: a byte has changed since"
+        yield Fault(name, why, noted=known.sha256, found=digest)
 
 
 def _lines(path: Path) -> Iterator[Line]:

@@ -17,7 +17,7 @@ import pytest
 from harness.errors import BundleError
 from harness.evidence import pipe
 from harness.evidence.bundle import append_record, read_lines, write_atomically, write_json, write_once, write_piece
-from harness.evidence.journal import Fault, faults, read_journals
+from harness.evidence.journal import Fault, check_journals, faults, read_journals
 from harness.evidence.manifest import MANIFEST, manifest_text, read_manifest, seal, seal_killed
 from harness.evidence.others import adopt, close_for
 from harness.evidence.pipe import FOLDER
@@ -206,6 +206,20 @@ def test_a_journal_that_somebody_edited_is_named(root: Path, change: str) -> Non
     assert first.file == f"{FOLDER}/{path.name}"
     assert first.tampered
     assert "line 2" in first.what or "line 3" in first.what
+
+
+@pytest.mark.parametrize(
+    ("change", "file", "missing"),
+    [(flipped, "server.log", "neither"), (vanished, "host.parquet", "found"), (added, "jit.jsonl", "said")],
+)
+def test_a_reviewer_reads_both_hashes(root: Path, change: Callable[[Path], str], file: str, missing: str) -> None:
+    change(root)
+    digests = read_manifest(manifest_text(root))
+    [mismatch] = check_journals(root, digests)
+    name = f"launches/001-a/{file}"
+    assert (mismatch.file, mismatch.field, mismatch.found) == (name, "SHA-256", digests.get(name))
+    assert (mismatch.said is None, mismatch.found is None) == (missing == "said", missing == "found")
+    assert check_journals(root / "launches", {}) == [], "no bundle of ours, or of before there were journals"
 
 
 # --- what broke --------------------------------------------------------------------------------------
