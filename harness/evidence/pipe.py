@@ -143,7 +143,8 @@ def _append(path: Path, data: bytes) -> None:
         if place is None:
             write_all(stream.fileno(), data)
             return
-        fcntl.flock(stream, fcntl.LOCK_EX)  # another worker's check may tell of the same launch
+        with contextlib.suppress(OSError):  # a disk that knows no locks: one worker per launch is the rule
+            fcntl.flock(stream, fcntl.LOCK_EX)  # another worker's check may tell of the same launch
         journal(place[0]).append(place[1], path, stream, data)
 
 
