@@ -12,6 +12,7 @@ from pathlib import Path
 from harness.errors import BundleError, ConfigError, SetupFailure
 from harness.evidence import pipe
 from harness.evidence.bundle import Bundle, write_atomically, write_record
+from harness.evidence.journal import read_journals
 from harness.evidence.manifest import KILLED, MANIFEST, seal, seal_killed
 from harness.evidence.predicates import ended_text
 from harness.evidence.sessions import enter_end
@@ -113,8 +114,8 @@ def _close_killed(root: Path) -> str:
                 write_record(bundle.run_file, bundle.run().model_copy(update={"interrupted": "killed"}))
             seal_killed(root)
         if not bundle.ledger_end_file.exists():
-            with contextlib.suppress(BundleError):
-                _enter_end(bundle, None, KILLED)
+            seen = read_journals(root)  # it may have been sealed, and killed before the ledger knew of it
+            _enter_end(bundle, None, (seen and seen.ended) or KILLED)
     disown(root)
     return root.name
 
@@ -123,7 +124,7 @@ def _enter_end(bundle: Bundle, verdict: Verdict | None, ended: str) -> list[str]
     """A ledger that cannot be written must not cost the verdict too: the session stays without an end there."""
     try:
         enter_end(bundle, verdict, ended)
-    except SetupFailure as e:
+    except (SetupFailure, BundleError) as e:
         return [str(e)]
     return []
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.client.prompts import PromptKey, prompt_ids, prompt_sha256
+from harness.client.prompts import DEFAULT_IDS_BELOW, PromptKey, prompt_ids, prompt_sha256
 from harness.client.texts import DEPTHS, needle_prompt_ids, text_prompt_ids, texts_sha256
 from harness.errors import BundleError
 from harness.evidence.bundle import Bundle, LaunchDir, read_lines
@@ -19,9 +19,6 @@ from harness.evidence.mismatch import Mismatch
 from harness.forge.truth import load_rule_file
 from harness.records import FrozenPrompts, OutputRecord, Plan, RequestRecord
 from harness.words import Arm, Step
-
-DEFAULT_IDS_BELOW = 1000
-"""As `harness.session.live` has it: every vocabulary holds these ids, and none is special-only."""
 
 MOST_TOKENS = 1 << 22
 """A bundle may be a stranger's: no prompt is longer, and none is made that would not fit into memory."""

@@ -47,10 +47,13 @@ def enter_end(bundle: Bundle, verdict: Verdict | None, ended: str) -> None:
 
     Raises:
         SetupFailure: the ledger cannot be written.
+        BundleError: the bundle's part of it was changed.
     """
     if not bundle.ledger_file.is_file():
         return
     proof = read_record(bundle.ledger_file, LedgerProof)
+    if proof.own not in proof.entries:
+        raise BundleError(f"{bundle.ledger_file}: lacks the session's own line, so its end cannot follow on it")
     begun = Entry(number=proof.own, previous=FIRST, content=proof.entries[proof.own], sha256=proof.head)
     manifest = bundle.root / MANIFEST
     content = Content(

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from harness.client.asks import Sampling
+from harness.client.prompts import DEFAULT_IDS_BELOW
 from harness.config.model import Context
 from harness.errors import SetupFailure
 from harness.evidence.bundle import Bundle, LaunchDir, append_record, write_json, write_record
@@ -41,9 +42,6 @@ from harness.session.prompts import freeze
 from harness.session.spec import server_spec, work_folder
 from harness.session.watching import Watching
 from harness.words import Cache, LaunchStatus, Step, Warmup
-
-DEFAULT_IDS_BELOW = 1000
-"""Prompt ids of models that are not forged: every vocabulary holds these, and none is special-only."""
 
 Recorded = list[tuple[RequestRecord, OutputRecord]]
 Proof = Callable[[Server, LaunchDir], None]
