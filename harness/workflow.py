@@ -10,15 +10,22 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.errors import BundleError, QualifyError, SetupFailure
-from harness.evidence.bundle import Bundle, write_record
-from harness.evidence.manifest import seal
+from harness.errors import BundleError, ConfigError, QualifyError, SetupFailure
+from harness.evidence import pipe
+from harness.evidence.bundle import Bundle, write_atomically, write_record
+from harness.evidence.journal import read_journals
+from harness.evidence.manifest import KILLED, MANIFEST, seal, seal_killed
+from harness.evidence.predicates import ended_text
+from harness.evidence.sessions import enter_end
+from harness.evidence.stream import growing_text
 from harness.judge.case import read_case
 from harness.judge.verdict import judge_case
 from harness.paths import PROJECT, results_root
 from harness.records import Verdict
 from harness.report import write_report
+from harness.report.sealing import seal_lines
 from harness.report.summary import summary_lines
+from harness.session.owner import abandoned, disown
 
 PYTEST_USAGE = 4
 PYTEST_INTERNAL = 3
@@ -46,7 +53,7 @@ def run_suites(bundle: Bundle, pytest_arguments: list[str]) -> int:
         *pytest_arguments,
     ]
     log = bundle.root / "pytest.log"
-    with log.open("w", encoding="utf-8") as stream, _output_to(stream):
+    with growing_text(log) as stream, _output_to(stream):
         code = int(pytest.main(arguments))
     if code in (PYTEST_INTERNAL, PYTEST_USAGE):
         raise SetupFailure(f"pytest could not run the suites; see {log}:\n{log.read_text('utf-8')[-2000:]}")
@@ -60,17 +67,67 @@ def finish(root: Path, interrupted: str | None) -> tuple[Verdict, list[str]]:
     ended = datetime.now(UTC).isoformat(timespec="seconds")
     write_record(bundle.run_file, run.model_copy(update={"ended_wall": ended, "interrupted": interrupted}))
     _anonymise_junit(root / "junit.xml")
-    seal(root)
-    return judge_and_report(bundle)
+    seal(root, ended_text(interrupted))
+    verdict, lines = judge_and_report(bundle)
+    lines += _enter_end(bundle, verdict, ended_text(interrupted))
+    disown(root)
+    return verdict, lines
 
 
 def judge_and_report(bundle: Bundle) -> tuple[Verdict, list[str]]:
-    """Derive verdict and report from the evidence, again if they were there already."""
+    """Derive verdict, report and statements from the evidence, again if they were there already."""
     case = read_case(bundle)
     verdict = judge_case(case)
     write_record(bundle.verdict_file, verdict)
     report = write_report(bundle, verdict, case)
-    return verdict, summary_lines(verdict, report)
+    return verdict, [*seal_lines(case, verdict), *state(bundle), *summary_lines(verdict, report)]
+
+
+def state(bundle: Bundle) -> list[str]:
+    """Write the statements over verdict and report as they lie there, signed where this host's key is the one.
+
+    Returns:
+        What is not as it should be, a line each.
+    """
+    from harness.evidence.keys import load_key  # noqa: PLC0415  # heavy
+    from harness.evidence.statement import write_statements  # noqa: PLC0415
+
+    told = []
+    try:
+        key = load_key() if bundle.run().signer is not None else None
+    except ConfigError as e:
+        key = None
+        told.append(f"not signed: {e}")
+    left = write_statements(bundle, key)
+    return [*told, *([left] if left else [])]
+
+
+def seal_abandoned() -> list[str]:
+    """Seal what a killed harness left open; say what, one line each."""
+    return [f"sealed as {KILLED}: {_close_killed(root)}" for root in abandoned()]
+
+
+def _close_killed(root: Path) -> str:
+    bundle = Bundle(root)
+    if (root / pipe.FOLDER).is_dir():
+        if not (root / MANIFEST).exists():
+            with contextlib.suppress(BundleError):  # killed before there was a run.json
+                write_record(bundle.run_file, bundle.run().model_copy(update={"interrupted": "killed"}))
+            seal_killed(root)
+        if not bundle.ledger_end_file.exists():
+            seen = read_journals(root)  # it may have been sealed, and killed before the ledger knew of it
+            _enter_end(bundle, None, (seen and seen.ended) or KILLED)
+    disown(root)
+    return root.name
+
+
+def _enter_end(bundle: Bundle, verdict: Verdict | None, ended: str) -> list[str]:
+    """A ledger that cannot be written must not cost the verdict too: the session stays without an end there."""
+    try:
+        enter_end(bundle, verdict, ended)
+    except (SetupFailure, BundleError) as e:
+        return [str(e)]
+    return []
 
 
 def remember(bundle: Bundle) -> list[str]:
@@ -104,7 +161,7 @@ def _anonymise_junit(path: Path) -> None:
 
     if path.is_file():
         text = path.read_text("utf-8")
-        path.write_text(re.sub(r'hostname="[^"]*"', 'hostname="redacted"', text), "utf-8")
+        write_atomically(path, re.sub(r'hostname="[^"]*"', 'hostname="redacted"', text).encode())
 
 
 @contextlib.contextmanager

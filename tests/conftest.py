@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 
 import pytest
 
 pytest_plugins = ["tests.containers.fixtures"]
 
+OWN_FOLDERS = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """No test may write to the user's own session ledger, or sign with his key; what tests start inherits that."""
+    folder = config.stash[OWN_FOLDERS] = tempfile.mkdtemp(prefix="qualify-tests-")
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        os.environ[name] = folder
+    for name in ("QUALIFY_LEDGER", "QUALIFY_KEY"):
+        os.environ.pop(name, None)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove them."""
+    shutil.rmtree(config.stash[OWN_FOLDERS], ignore_errors=True)
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_history_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What a host remembers of its sessions must neither reach a test nor be reached by one."""
-    before = os.environ.get("XDG_STATE_HOME")
+    before = os.environ["XDG_STATE_HOME"]
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.getbasetemp() / "state-of-a-module" / os.urandom(8).hex())
     yield
-    if before is None:
-        del os.environ["XDG_STATE_HOME"]
-    else:
-        os.environ["XDG_STATE_HOME"] = before
+    os.environ["XDG_STATE_HOME"] = before
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,9 @@ import numpy as np
 
 from harness.words import Step
 
+DEFAULT_IDS_BELOW = 1000
+"""Prompt ids of models that are not forged: every vocabulary holds these, and none is special-only."""
+
 
 @dataclass(frozen=True)
 class PromptKey:

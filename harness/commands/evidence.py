@@ -40,10 +40,11 @@ def _judge(arguments: argparse.Namespace) -> int:
 
 def _report(arguments: argparse.Namespace) -> int:
     from harness.report import write_report  # noqa: PLC0415
-    from harness.workflow import bundle_at  # noqa: PLC0415
+    from harness.workflow import bundle_at, state  # noqa: PLC0415
 
     bundle = bundle_at(arguments.bundle)
-    print(write_report(bundle, bundle.verdict()))
+    report = write_report(bundle, bundle.verdict())
+    print("\n".join([*state(bundle), str(report)]))
     return 0
 
 

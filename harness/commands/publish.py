@@ -38,7 +38,6 @@ def add(commands: Commands) -> None:
 def _publish(arguments: argparse.Namespace) -> int:
     from harness.publish.evidence import publication  # noqa: PLC0415
     from harness.publish.publish import check, publish  # noqa: PLC0415
-    from harness.report.markdown import About  # noqa: PLC0415
     from harness.words import ExitCode  # noqa: PLC0415
     from harness.workflow import bundle_at  # noqa: PLC0415
 
@@ -47,8 +46,7 @@ def _publish(arguments: argparse.Namespace) -> int:
         done = check(_github(arguments), bundle.plan().profile.name, options)
         _print(done, sent=options.send)
         return ExitCode.INCONCLUSIVE if done.stale else ExitCode.PASS
-    about = About(evidence_url=options.evidence_url)
-    what = publication(bundle, options.target, about, allow_dirty=arguments.allow_dirty)
+    what = publication(bundle, options.target, options.evidence_url, allow_dirty=arguments.allow_dirty)
     _print(publish(_github(arguments), what, options), sent=options.send)
     return ExitCode.PASS
 

@@ -78,7 +78,9 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _clean(arguments: argparse.Namespace) -> int:
     from harness.session.cleaning import clean  # noqa: PLC0415
+    from harness.workflow import seal_abandoned  # noqa: PLC0415
 
-    for line in clean(models=arguments.models, caches=arguments.caches) or ["nothing was left behind"]:
+    done = clean(models=arguments.models, caches=arguments.caches) + seal_abandoned()
+    for line in done or ["nothing was left behind"]:
         print(line)
     return 0

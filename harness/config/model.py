@@ -6,9 +6,10 @@ A profile is a host class and a model; a stack is one arm. Both are TOML files t
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationInfo, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from harness.config.checks import NEEDS_DOCKER, Check, each_once, union
 from harness.config.claims import Claim, subject
@@ -197,6 +198,11 @@ class Course(Strict):
         )
 
 
+CHALLENGE_CHARACTERS = 200
+CHALLENGE = re.compile(rf"(?! )[A-Za-z0-9._~:/?#@!$&'()*+,;=% -]{{1,{CHALLENGE_CHARACTERS}}}(?<! )")
+"""It is shown in comments and pages, and hashed: what looks the same must be the same."""
+
+
 class PlanConfig(Strict):
     """Which launches a session makes."""
 
@@ -209,6 +215,17 @@ class PlanConfig(Strict):
     burn_in: int = Field(0, ge=0, description="recorded launches per lane before the first measured pair")
     trace: bool = Field(False, description="per arm and mode, a launch of its own with the tracer inside the server")
     seed: int = Field(0, ge=0)
+    challenge: str = Field("", description="a reviewer's text that the prompts follow from, too")
+
+    @field_validator("challenge")
+    @classmethod
+    def _one_line_of_an_address(cls, text: str) -> str:
+        if text and not CHALLENGE.fullmatch(text):
+            raise ValueError(
+                f"challenge: write 1 to {CHALLENGE_CHARACTERS} characters that an address or a name has: "
+                "letters and digits of ASCII, spaces inside, and any of ._~:/?#@!$&'()*+,;=%-"
+            )
+        return text
 
     @property
     def reserve(self) -> int:

@@ -17,7 +17,7 @@ class Setting:
     option: str
     key: str
     """Dotted key in the profile."""
-    kind: type[int | list[str]]
+    kind: type[int | str | list[str]]
     help: str
 
     @property
@@ -41,6 +41,8 @@ class Setting:
                 return int(text)
             except ValueError:
                 raise ConfigError(f"{origin}: `{text}` is not a whole number") from None
+        if self.kind is str:
+            return text
         return [part.strip() for part in text.split(",") if part.strip()]
 
 
@@ -51,6 +53,7 @@ SETTINGS = (
     Setting("--modes", "plan.modes", list[str], "decoding modes, e.g. mtp0,mtp1"),
     Setting("--warmups", "plan.warmups", list[str], "warm-up states: none,engine,primed"),
     Setting("--caches", "plan.caches", list[str], "cache states: cold,warm"),
+    Setting("--challenge", "plan.challenge", str, "a reviewer's text, e.g. a comment's address: seeds the prompts too"),
     Setting("--lanes", "host.lanes", int, "A/Bs side by side, each on its own GPUs"),
 )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,6 +14,8 @@ from pydantic import BaseModel, ValidationError
 
 from harness.config.model import FROZEN
 from harness.errors import BundleError
+from harness.evidence import pipe
+from harness.evidence.stream import whole
 from harness.records import SCHEMA_VERSION, FrozenPrompts, LaunchRecord, Lock, Plan, Run, Verdict
 from harness.records.client import SelfTest
 from harness.words import Arm
@@ -49,6 +53,16 @@ class Bundle:
     def selftest_file(self) -> Path:
         """The client's self-test; absent where it was switched off."""
         return self.root / "selftest.json"
+
+    @property
+    def ledger_file(self) -> Path:
+        """The session's place in the host's ledger when it began; absent in bundles of before there was one."""
+        return self.root / "ledger.json"
+
+    @property
+    def ledger_end_file(self) -> Path:
+        """Its place when it ended; beside the evidence, whose root hash it names."""
+        return self.root / "ledger.end.json"
 
     @property
     def report_dir(self) -> Path:
@@ -239,17 +253,33 @@ class LaunchDir:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write so that a reader, or a crash, finds the old file or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.rename(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with whole(path) as stream:
+        stream.write(data)
+
+
+def write_piece(path: Path, data: bytes) -> None:
+    """Write a new file in one go without waiting for the disk: a scrape between two windows, say."""
+    pipe.put(path, hashlib.sha256(data).hexdigest(), len(data), lambda: path.write_bytes(data))
+
+
+def write_once(path: Path, record: BaseModel) -> bool:
+    """Write one record unless the file is there; of several processes that try, one does, and all know which."""
+    data = _json_bytes(record.model_dump(mode="json"))
+    return pipe.uninterrupted(lambda: _write_once(path, data))
+
+
+def _write_once(path: Path, data: bytes) -> bool:
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp") as mine:
+        mine.write(data)
+        mine.flush()
+        os.fsync(mine.fileno())
+        try:
+            path.hardlink_to(mine.name)
+        except FileExistsError:
+            return False
+    path.chmod(0o644)
+    pipe.wrote(path, hashlib.sha256(data).hexdigest(), len(data))
+    return True
 
 
 def write_record(path: Path, record: BaseModel) -> None:
@@ -259,14 +289,17 @@ def write_record(path: Path, record: BaseModel) -> None:
 
 def write_json(path: Path, value: object) -> None:
     """Write a JSON file that people can read and diff."""
-    write_atomically(path, (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
+    write_atomically(path, _json_bytes(value))
+
+
+def _json_bytes(value: object) -> bytes:
+    return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def append_record(path: Path, record: BaseModel) -> None:
     """Append one record as a line. A crash loses at most the line being written."""
     line = json.dumps(record.model_dump(mode="json"), ensure_ascii=False) + "\n"
-    with path.open("ab") as stream:
-        stream.write(line.encode())
+    pipe.append(path, line.encode())
 
 
 def read_record(path: Path, kind: type[R]) -> R:

@@ -67,7 +67,7 @@ def identity_of(plan: Plan, host: HostFacts, locks: Mapping[Arm, Lock], place: P
         "profile": profile.name,
         "launcher": profile.launcher,
         "course": profile.course.model_dump(mode="json"),
-        "seed": plan.seed,
+        "seed": plan.prompt_seed,
         "flags": _serve(profile.serve),
         "mode": {"name": place.mode, **_serve(profile.modes[place.mode])},
         "warm-up": {"name": place.warmup, **(_serve(profile.warmup_off) if place.warmup is Warmup.NONE else {})},

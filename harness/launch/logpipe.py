@@ -12,9 +12,10 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from io import FileIO
 from pathlib import Path
 from typing import Protocol
+
+from harness.evidence.stream import GrowingFile
 
 READ_BYTES = 1 << 16
 
@@ -59,10 +60,10 @@ class LogPipe:
 
     def _copy(self) -> None:
         try:
-            with self._log_file.open("wb", buffering=0) as log, self._times_file.open("wb", buffering=0) as times:
+            with GrowingFile(self._log_file) as log, GrowingFile(self._times_file) as times:
                 for now, data in self._read():
-                    _write_all(log, data)
-                    _write_all(times, b"[%d, %d]\n" % (self._bytes, now))
+                    log.write(data)
+                    times.write(b"[%d, %d]\n" % (self._bytes, now))
         except OSError as e:
             self._write_error = e
             for _ in self._read():
@@ -89,12 +90,6 @@ class LogPipe:
     def write_error(self) -> OSError | None:
         """Why the file lacks the end of the output (a full disk, say), or None."""
         return self._write_error
-
-
-def _write_all(file: FileIO, data: bytes) -> None:
-    """Write the whole of it: a disk with little space left takes a part without an error, and refuses the rest."""
-    while data:
-        data = data[file.write(data) :]
 
 
 def tail(log_file: Path, lines: int = 40, limit_bytes: int = 16_384) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 import harness.tracer
+from harness.evidence.bundle import write_atomically
+from harness.evidence.stream import whole
 
 TRACER = Path(harness.tracer.__file__).parent / "path"
 """What goes in front of the server's PYTHONPATH."""
@@ -19,8 +22,15 @@ VARIABLE = "QUALIFY_TRACE"
 FOLDER = "trace"
 """That folder, below the server's work folder."""
 
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]+\.jsonl")
+"""Of a file that is taken over: a manifest has a line per file, and a report may name it."""
+
 LIMIT_BYTES = 256 << 20
 """All files of one launch together; a server that writes more into its trace folder is not believed."""
+
+
+AFTER_LAUNCH = "after the launch"
+"""When these files are hashed: the code under test wrote them, where no pipe of ours stands."""
 
 
 def traced_environment(environment: Mapping[str, str], *, tracer: Path, work: Path) -> dict[str, str]:
@@ -45,13 +55,13 @@ def collect(work: Path, target: Path) -> None:
     left = LIMIT_BYTES
     target.mkdir(exist_ok=True)
     for entry in sorted(os.scandir(work / FOLDER), key=lambda e: e.name) if (work / FOLDER).is_dir() else ():
-        if not entry.name.endswith(".jsonl") or not entry.is_file(follow_symlinks=False):
+        if not PLAIN_NAME.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
             continue
         left -= entry.stat(follow_symlinks=False).st_size
         if left < 0:
             fault = {"record": "fault", "place": "bundle", "error": f"more than {LIMIT_BYTES} bytes were traced"}
-            (target / "left-out.jsonl").write_text(json.dumps(fault) + "\n", "ascii")
+            write_atomically(target / "left-out.jsonl", (json.dumps(fault) + "\n").encode())
             break
         descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW)
-        with os.fdopen(descriptor, "rb") as source, (target / entry.name).open("wb") as copy:
+        with os.fdopen(descriptor, "rb") as source, whole(target / entry.name, hashed=AFTER_LAUNCH) as copy:
             shutil.copyfileobj(source, copy)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import psutil
 
+from harness.evidence.pipe import removed
+from harness.evidence.stream import whole
 from harness.observe.gpu.journal import Journal, lines
 
 PERIOD_S = 0.25
@@ -85,8 +87,9 @@ class HostSampler:
         rows = list(lines(self._journal_file))
         columns = list(map(list, zip(*rows, strict=True))) if rows else [[] for _ in COLUMNS]
         schema = pa.schema([(name, pa.string() if name == "process" else pa.int64()) for name in COLUMNS])
-        pq.write_table(pa.table(dict(zip(COLUMNS, columns, strict=True)), schema=schema), self._path)
-        self._journal_file.unlink()
+        with whole(self._path) as target:
+            pq.write_table(pa.table(dict(zip(COLUMNS, columns, strict=True)), schema=schema), target)
+        removed(self._journal_file)
 
     def _sample(self) -> None:
         due = time.monotonic()

@@ -14,8 +14,9 @@ from harness.judge.case import Case, read_case
 from harness.judge.verdict import judge_case
 from harness.publish.body import Entry
 from harness.records import Verdict
+from harness.report.about import about
 from harness.report.launches import harness_text
-from harness.report.markdown import About, comment
+from harness.report.markdown import comment
 from harness.report.model import why
 from harness.stack.record import Disposition, LockedHead
 from harness.words import Arm
@@ -85,7 +86,12 @@ def _first_difference(said: Any, found: Any, field: str = "") -> Mismatch:
 
 
 def publication(
-    bundle: Bundle, target: Target, about: About, *, allow_dirty: bool = False, check: Check = sealed
+    bundle: Bundle,
+    target: Target,
+    evidence_url: str | None = None,
+    *,
+    allow_dirty: bool = False,
+    check: Check = sealed,
 ) -> Publication:
     """What to publish of a bundle.
 
@@ -117,7 +123,7 @@ def publication(
             verdict=str(verdict.verdict),
             session=case.run.session,
         ),
-        text=comment(case, verdict, about),
+        text=comment(case, verdict, about(case, verdict, evidence_url)),
         reason=why(case, verdict),
     )
 

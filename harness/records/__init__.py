@@ -19,7 +19,7 @@ from harness.records.base import (
 from harness.records.gpu import GpuEvent, GpuFacts, GpuProcess, GpuSampling, GpuState, GpuWatch
 from harness.records.launch import ContainerFacts, Exit, LaunchRecord, Mark
 from harness.records.lock import ArmImage, Lock
-from harness.records.plan import HostFacts, Origin, Plan, PlannedLaunch, Run
+from harness.records.plan import HostFacts, Origin, Plan, PlannedLaunch, Run, Signer
 from harness.records.verdict import Row, Verdict
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "RequestRecord",
     "Row",
     "Run",
+    "Signer",
     "Usage",
     "Verdict",
     "Window",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Literal
 
 from harness.config.model import Profile, Stack
@@ -77,6 +78,15 @@ class Plan(Record):
     """Of a nightly session: its date, its anchor, and the nights before; None for every other one."""
     measurement: int = 1
     """MEASUREMENT_VERSION of the harness that measured."""
+    challenge: str = ""
+    """A reviewer's text, which the prompts follow from too: the run is not older than it. '' = none was given."""
+
+    @property
+    def prompt_seed(self) -> int:
+        """What every prompt follows from: the seed, and the challenge where there is one."""
+        if not self.challenge:
+            return self.seed
+        return int.from_bytes(hashlib.sha256(f"challenge/1/{self.seed}/{self.challenge}".encode()).digest(), "big")
 
     def stack(self, arm: Arm) -> Stack:
         """The stack of an arm."""
@@ -107,6 +117,15 @@ class HostFacts(Record):
     """Drawn at random once per host, so that two of one class are not taken for one; None where none could be kept."""
 
 
+class Signer(Record):
+    """The host's key, its public half."""
+
+    key_id: str
+    """As signatures name it: 64 hex digits."""
+    public: str
+    """PEM."""
+
+
 class Run(Record):
     """Identity of a session (run.json)."""
 
@@ -120,3 +139,5 @@ class Run(Record):
     """The suites' selection (-k, -m) in the words of pytest; '' = everything."""
     interrupted: str | None = None
     """Why the session ended before its plan did, or None."""
+    signer: Signer | None = None
+    """Who signs the statements, known before the first launch; None = nobody, they are unsigned."""

@@ -24,6 +24,7 @@ from harness.report.launches import (
 from harness.report.ledgers import arm_ledgers, launch_ledgers
 from harness.report.memories import tracks
 from harness.report.model import flags, grouped, noteworthy, untested, why
+from harness.report.sealing import seal_lines
 from harness.report.speeds import panels
 from harness.report.starts import phase_names, starts
 from harness.report.summary import cell_text
@@ -71,6 +72,7 @@ def _verdict(case: Case, verdict: Verdict) -> dict[str, Any]:
     harness, harness_fault = harness_text(case)
     return {
         "verdict": verdict,
+        "sealing": seal_lines(case, verdict),
         "why": why(case, verdict),
         "counts": [(w, n) for w in Word if (n := sum(r.word is w for r in verdict.rows))],
         "plan": case.plan,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from harness.judge.case import Case
 from harness.judge.judgement import ONE_PAIR
 from harness.records import Row, Verdict
+from harness.report.about import About
 from harness.report.blocks import Block, block, fitted
 from harness.report.details import details, has_figures
 from harness.report.escape import breakable, code, inline
@@ -34,20 +34,6 @@ NARROW, WORD = 16, 24
 GROUPS = 12
 DECIDING = (Word.FAIL, Word.SETUP_FAILURE, Word.VOID, Word.REFUSED, Word.INCONCLUSIVE)
 PLAIN = (Word.PASS, Word.IMPROVED, Word.NOT_TESTED)
-
-
-@dataclass(frozen=True)
-class About:
-    """What the bundle alone does not say; None = there is none."""
-
-    sessions: str | None = None
-    """Every session of these locks on this host: `3 sessions of these locks here: 1 pass, 1 void, 1 aborted`."""
-    challenge: str | None = None
-    """The reviewer's string that seeded the prompts."""
-    signature: str | None = None
-    """State of the statement's signature: `signed by ed25519 key 1f2e...`."""
-    evidence_url: str | None = None
-    """Where the bundle can be had."""
 
 
 def comment(case: Case, verdict: Verdict, about: About | None = None) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from harness.judge.case import Case
 from harness.records import Row, Verdict
 from harness.report.launches import harness_text
+from harness.report.sealing import seal_flags
 from harness.report.summary import cell_text
 from harness.report.text import plural, shortened
 from harness.words import Arm, Word
@@ -115,7 +116,7 @@ def flags(case: Case) -> list[str]:
         )
     if fault := harness_text(case)[1]:
         found.append(f"harness: {fault}")
-    return found
+    return [*found, *seal_flags(case)]
 
 
 def is_same_stack(case: Case) -> bool:

@@ -22,7 +22,7 @@ from harness.client.load import LoadProbe, percentile
 from harness.client.prompts import PromptKey, prompt_ids, prompt_sha256
 from harness.client.texts import DEPTHS, needle_prompt_ids, text_prompt_ids
 from harness.client.transport import COMPLETIONS, Received, open_session, receive
-from harness.evidence.bundle import LaunchDir, append_record
+from harness.evidence.bundle import LaunchDir, append_record, write_piece
 from harness.observe import prometheus
 from harness.records import FrozenPrompts, OutputRecord, RequestRecord, Usage, Window
 from harness.records.client import ClientLoad, Gauge
@@ -200,7 +200,7 @@ class Asker:
             time.sleep(SETTLE_S)
         self._scrapes += 1
         name = f"{self._scrapes:03d}.prom"
-        (self._folder.metrics_dir / name).write_text(text, "utf-8")
+        write_piece(self._folder.metrics_dir / name, text.encode())
         return name
 
     def _read(self, name: str) -> prometheus.Scrape:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from harness.client.asks import Sampling
+from harness.client.prompts import DEFAULT_IDS_BELOW
 from harness.config.model import Context
 from harness.errors import SetupFailure
 from harness.evidence.bundle import Bundle, LaunchDir, append_record, write_json, write_record
@@ -41,9 +42,6 @@ from harness.session.prompts import freeze
 from harness.session.spec import server_spec, work_folder
 from harness.session.watching import Watching
 from harness.words import Cache, LaunchStatus, Step, Warmup
-
-DEFAULT_IDS_BELOW = 1000
-"""Prompt ids of models that are not forged: every vocabulary holds these, and none is special-only."""
 
 Recorded = list[tuple[RequestRecord, OutputRecord]]
 Proof = Callable[[Server, LaunchDir], None]
@@ -129,7 +127,7 @@ class LiveLaunch:
                 self.folder,
                 self._server.base_url,
                 profile.model.served_name,
-                seed=self.plan.seed,
+                seed=self.plan.prompt_seed,
                 ids_below=profile.course.prompt_ids_below or ids_below or DEFAULT_IDS_BELOW,
                 deadline_s=profile.timeouts.request_s,
             )
@@ -318,7 +316,7 @@ class LiveLaunch:
     def _freeze_prompts(self) -> None:
         profile = self.plan.profile
         if profile.course.prompts == "text" and self._asker is not None:
-            model, seed = profile.model.served_name, self.plan.seed
+            model, seed = profile.model.served_name, self.plan.prompt_seed
             self._asker.texts, own = freeze(self._bundle, self.launch.id, self.base_url, model=model, seed=seed)
             self._update(prompts_sha256=own)
 

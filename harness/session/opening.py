@@ -12,15 +12,19 @@ from pathlib import Path
 
 from harness.config.model import Profile
 from harness.errors import SetupFailure
+from harness.evidence import pipe
 from harness.evidence.bundle import Bundle, write_atomically, write_record
+from harness.evidence.keys import load_key
 from harness.evidence.origin import host_facts, origin
+from harness.evidence.sessions import enter_start
 from harness.forge.truth import load_rule
 from harness.paths import results_root, work_root
-from harness.records import HostFacts, Lock, Plan, Run
+from harness.records import HostFacts, Lock, Plan, Run, Signer
 from harness.session.compose import engine_command, model_of
 from harness.session.host import gpus, gpus_of_lanes
 from harness.session.images import Resolved, keep_lock, refuse_images, resolve_images
 from harness.session.launchers import process_launcher, remove_abandoned_containers
+from harness.session.owner import own
 from harness.session.plan import make_plan
 from harness.session.selection import Selection
 from harness.session.selftest import self_test
@@ -60,6 +64,7 @@ def open_session(
         ConfigError: the stacks do not fit the profile.
     """
     profile = chosen.profile.model
+    key = load_key()
     gpus_of_lanes(profile)
     notes = process_launcher().clean_up()
     images: dict[Arm, Resolved] = {}
@@ -82,7 +87,8 @@ def open_session(
             tell(line)
 
     bundle = Bundle(results_root() / session)
-    bundle.root.mkdir(parents=True)
+    pipe.begin(bundle.root)
+    own(bundle.root)
     for lock in locks:
         write_record(bundle.lock_file(lock.arm), lock)
         if lock.known_answers:
@@ -101,8 +107,10 @@ def open_session(
             harness=origin(),
             host=host,
             selection=checks,
+            signer=None if key is None else Signer(key_id=key.id, public=key.public),
         ),
     )
+    enter_start(bundle)
     _point_latest_to(bundle.root)
     return bundle, notes
 

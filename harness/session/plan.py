@@ -57,6 +57,7 @@ def make_plan(
         measurement=MEASUREMENT_VERSION,
         history=history,
         looks=2 if profile.plan.reserve else 1,
+        challenge=profile.plan.challenge,
     )
 
 

@@ -92,6 +92,7 @@ def _open(config: pytest.Config, profile_name: str) -> Any:
     from harness.history.freezing import freeze  # noqa: PLC0415  # handed down: a session has no history
     from harness.session.opening import open_session  # noqa: PLC0415
     from harness.session.selection import select  # noqa: PLC0415
+    from harness.workflow import seal_abandoned  # noqa: PLC0415
 
     names = ("control", "candidate", "control_lock", "candidate_lock", "smoke", "set")
     options = {name: config.getoption(f"qualify_{name}") for name in names}
@@ -101,6 +102,7 @@ def _open(config: pytest.Config, profile_name: str) -> Any:
         for letter in ("k", "m")
         if (value := config.getoption({"k": "keyword", "m": "markexpr"}[letter]))
     )
+    seal_abandoned()
     return open_session(chosen, checks=selection, freeze=freeze)[0]
 
 
@@ -225,8 +227,19 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Stop the server once the launch's last check is over."""
     yield
     launch = _launch_of(item)
+    if launch is not None and "record" in getattr(item, "fixturenames", ()):
+        _adopt(item, launch)
     if launch is not None and (nextitem is None or _launch_of(nextitem) != launch):
         item.config.stash[CONDUCTOR].leave()
+
+
+def _adopt(item: pytest.Item, launch: PlannedLaunch) -> None:
+    """What a check wrote beside the harness's own evidence is evidence too, as it is once the check is over."""
+    from harness.evidence.manifest import evidence_files  # noqa: PLC0415
+    from harness.evidence.others import adopt  # noqa: PLC0415
+
+    bundle = item.config.stash[CONDUCTOR].bundle
+    adopt(bundle.root, evidence_files(bundle.root, bundle.launch(launch.id).root), f"after the check {item.name}")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 import requests
 
 from harness.client.texts import needles, rendered_sha256, texts, texts_sha256
 from harness.client.tokenizing import token_ids
-from harness.evidence.bundle import Bundle, write_record
+from harness.evidence.bundle import Bundle, write_once
 from harness.launch.launcher import LaunchFailed
 from harness.records import FrozenPrompts
 
@@ -24,15 +22,7 @@ def freeze(bundle: Bundle, launch: str, base_url: str, *, model: str, seed: int)
     except ValueError as e:
         raise LaunchFailed("prompts", str(e)) from None
     if not bundle.prompts_file.exists():
-        # Lanes start side by side: a link is made whole and once, so all of them read the same file.
-        mine = bundle.root / f".prompts.{launch}.json"
-        write_record(mine, own)
-        try:
-            os.link(mine, bundle.prompts_file)
-        except FileExistsError:
-            pass
-        finally:
-            mine.unlink()
+        write_once(bundle.prompts_file, own)  # lanes start side by side, and all of them read the same file
     frozen = bundle.prompts()
     assert frozen is not None
     return frozen, rendered_sha256(own.ids)

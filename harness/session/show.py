@@ -30,6 +30,8 @@ def plan_lines(selection: Selection, *, verbose: bool) -> Iterator[str]:
     if plan.control.name == plan.candidate.name:
         yield "           both arms are the same: this checks the harness and the host, not a patch"
     yield f"seed       {plan.seed}"
+    if plan.challenge:
+        yield f"challenge  {plan.challenge}"
     yield f"launches   {len(plan.launches)}, about {plan.estimate_s / 60:.0f} minutes"
     for launch in plan.launches:
         source = f"  caches of {launch.warm_from}" if launch.warm_from else ""

@@ -13,7 +13,7 @@ from harness.session.opening import Freeze, open_session
 from harness.session.progress import Snapshot, snapshot
 from harness.session.selection import Selection
 from harness.words import ExitCode
-from harness.workflow import finish, remember, run_suites
+from harness.workflow import finish, remember, run_suites, seal_abandoned
 
 PYTEST_INTERRUPTED = 2
 REFRESH_S = 1.0
@@ -45,8 +45,9 @@ def run_to_verdict(
     say(f"profile {profile.name} ({selection.why})")
     say(f"control {selection.control.model.name}, candidate {selection.candidate.model.name}")
     chosen = [*(("-k", keyword) if keyword else ()), *(("-m", marks) if marks else ())]
+    sealed = seal_abandoned()
     bundle, notes = open_session(selection, checks=" ".join(chosen), tell=say, freeze=freeze)
-    for note in notes:
+    for note in sealed + notes:
         say(f"cleaned up: {note}")
     plan = bundle.plan()
     say(f"bundle {bundle.root}")

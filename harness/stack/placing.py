@@ -6,9 +6,12 @@ import contextlib
 import os
 import shutil
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from harness.errors import SetupFailure
+from harness.evidence.pipe import put
+from harness.evidence.stream import HashingFile
 
 
 def place(files: Mapping[Path, Path]) -> None:
@@ -18,17 +21,18 @@ def place(files: Mapping[Path, Path]) -> None:
         SetupFailure: the folder cannot be written to, or is full; what was there is there still.
     """
     staged: dict[Path, Path] = {}
+    copies: dict[Path, HashingFile] = {}
     try:
         for target, source in files.items():
             target.parent.mkdir(parents=True, exist_ok=True)
             temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
             staged[target] = temporary
-            with source.open("rb") as reader, temporary.open("wb") as writer:
-                shutil.copyfileobj(reader, writer)
-                writer.flush()
+            with source.open("rb") as reader, temporary.open("wb", buffering=0) as writer:
+                copies[target] = HashingFile(writer)
+                shutil.copyfileobj(reader, copies[target])
                 os.fsync(writer.fileno())
         for target, temporary in staged.items():
-            temporary.replace(target)
+            put(target, copies[target].sha256, copies[target].size, partial(temporary.replace, target))
     except OSError as e:
         raise SetupFailure(
             f"{e.filename or 'the lock'} cannot be written: {e.strerror}; --output names a place"

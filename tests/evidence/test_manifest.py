@@ -73,7 +73,9 @@ def test_what_is_derived_changes_nothing(root: Path) -> None:
     (root / "verdict.json").write_bytes(b"{}")
     (root / "report").mkdir()
     (root / "report" / "report.md").write_bytes(b"PASS")
-    (root / MANIFEST).write_bytes(b"something else")
+    (root / "statement.intoto.json").write_bytes(b"{}")
+    (root / "statement.intoto.json.dsse").write_bytes(b"{}")
+    (root / "ledger.end.json").write_bytes(b"{}")
     (root / "launches" / ".launch.json.4711.tmp").write_bytes(b"half a rec")
     assert root_hash(root) == before == seal(root)
 

@@ -186,7 +186,7 @@ class _Launch:
     ) -> None:
         does, rule = self.does, self.recipe.rule
         prompt_pass = 0 if step is Step.IDENTITY else pass_number
-        key = PromptKey(self.plan.seed, step, context or 0, prompt_pass, index)
+        key = PromptKey(self.plan.prompt_seed, step, context or 0, prompt_pass, index)
         prompt = prompt_ids(key, prompt_tokens, len(rule.successor))
         answer = rule.expected(prompt, output_tokens)
         drafter = (does.drafter or self.recipe).rule

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.evidence.manifest import MANIFEST, seal
+from harness.evidence import pipe
+from harness.evidence.bundle import Bundle
+from harness.evidence.manifest import MANIFEST, evidence_files, seal
+from harness.evidence.others import adopt
+from harness.evidence.stream import GrowingFile
 from harness.words import Arm, ExitCode, Step, Word
 
 from .bundles import COURSE, WARM, WARM_TOO, Judged, Session
@@ -96,7 +100,7 @@ def test_a_sealed_bundle_passes_untouched(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["changed", "added", "removed"])
-def test_evidence_that_changed_since_it_was_sealed_voids_the_session(tmp_path: Path, change: str) -> None:
+def test_evidence_that_changed_since_it_was_sealed_fails_the_session(tmp_path: Path, change: str) -> None:
     bundle = Session(tmp_path).build()
     seal(bundle.root)
     [file] = sorted(bundle.root.glob("launches/002-*/checks.jsonl"))
@@ -109,5 +113,61 @@ def test_evidence_that_changed_since_it_was_sealed_voids_the_session(tmp_path: P
         file.unlink()
     judged = Judged.of(bundle)
     row = judged.row(WHOLE)
-    assert (row.word, judged.verdict.exit_code) == (Word.VOID, ExitCode.VOID)
+    assert (row.word, judged.verdict.exit_code) == (Word.FAIL, ExitCode.FAIL)
     assert row.reason == f"{file.relative_to(bundle.root)} is not as it was sealed in {MANIFEST}"
+
+
+# --- evidence against what passed through the pipe ---------------------------------------------------
+
+
+def noted(folder: Path) -> Bundle:
+    """A bundle whose files are noted while they are written; those of the simulated server as a check's would be."""
+    pipe.begin(folder / "bundle")
+    bundle = Session(folder).build()
+    files = [p for p in evidence_files(bundle.root) if p.parent.name != pipe.FOLDER]
+    adopt(bundle.root, files, "after the launch")
+    return bundle
+
+
+def test_files_that_others_wrote_are_counted_beside_the_word(tmp_path: Path) -> None:
+    bundle = noted(tmp_path)
+    seal(bundle.root)
+    row = Judged.of(bundle).row(WHOLE)
+    assert row.word is Word.PASS
+    assert row.reason.startswith("logs are whole and timed, and every file is as it was written; ")
+    assert row.reason.endswith(" files hashed after the launch")
+
+
+@pytest.mark.parametrize("change", ["changed", "added", "removed"])
+def test_evidence_that_changed_before_it_was_sealed_fails_the_session(tmp_path: Path, change: str) -> None:
+    bundle = noted(tmp_path)
+    [file] = sorted(bundle.root.glob("launches/002-*/checks.jsonl"))
+    if change == "changed":
+        file.write_text(file.read_text("utf-8").replace("passed", "skipped"), "utf-8")
+    elif change == "added":
+        file = file.with_name("own.txt")
+        file.write_text("x", "utf-8")
+    else:
+        file.unlink()
+    seal(bundle.root)
+    judged = Judged.of(bundle)
+    row = judged.row(WHOLE)
+    assert (row.word, judged.verdict.exit_code) == (Word.FAIL, ExitCode.FAIL)
+    assert row.reason.startswith(f"{file.relative_to(bundle.root)} ")
+
+
+def test_a_file_that_could_not_be_written_whole_voids_the_session(tmp_path: Path) -> None:
+    bundle = noted(tmp_path)
+    with GrowingFile(bundle.root / "pytest.log") as log:
+        log.write(b"half")
+        pipe.failed(bundle.root / "locks" / "control.json", OSError(28, "No space left on device"))
+    judged = Judged.of(bundle)
+    assert (judged.row(WHOLE).word, judged.verdict.exit_code) == (Word.VOID, ExitCode.VOID)
+    assert judged.row(WHOLE).reason == "locks/control.json could not be written whole: No space left on device"
+
+
+def test_what_was_changed_weighs_more_than_what_broke(tmp_path: Path) -> None:
+    bundle = noted(tmp_path)
+    pipe.failed(bundle.root / "locks" / "control.json", OSError(28, "No space left on device"))
+    (bundle.root / "extra").touch()
+    assert Judged.of(bundle).row(WHOLE).word is Word.FAIL

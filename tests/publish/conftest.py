@@ -17,7 +17,6 @@ from harness.publish.github import GitHub
 from harness.publish.publish import Options
 from harness.publish.token import Token
 from harness.publish.waiting import Patience
-from harness.report.markdown import About
 from tests.judge.bundles import Session
 from tests.publish.github import REPOSITORY, TOKEN, GitHubState, serving
 from tests.report.locks import PREWARM, write_locks
@@ -57,7 +56,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
 
 @pytest.fixture(scope="session")
 def evidence(bundle: Bundle) -> Publication:
-    return publication(bundle, TARGET, About())
+    return publication(bundle, TARGET)
 
 
 @pytest.fixture

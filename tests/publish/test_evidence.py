@@ -16,7 +16,6 @@ from harness.judge.verdict import judge
 from harness.publish.evidence import Target, publication
 from harness.publish.status import DESCRIPTION, status
 from harness.records import Verdict
-from harness.report.markdown import About
 from harness.stack.record import LOCK_FILE, Disposition, StackLock
 from harness.words import Arm, Word
 from tests.publish.conftest import TARGET, moved
@@ -81,14 +80,14 @@ def test_a_bundle_that_is_not_what_it_says_is_not_published(copy: Bundle, name: 
     edit, told = EDITS[name]
     edit(copy)
     with pytest.raises(BundleError, match="is not what it says, so it is not published") as caught:
-        publication(copy, TARGET, About())
+        publication(copy, TARGET)
     assert told in str(caught.value)
 
 
 def test_more_than_the_manifest_can_be_checked(bundle: Bundle) -> None:
     found = [Mismatch("statement.intoto.json", "signature", "of key 1f", f"{n}") for n in range(7)]
     with pytest.raises(BundleError, match="and 2 more"):
-        publication(bundle, TARGET, About(), check=lambda *_: found)
+        publication(bundle, TARGET, check=lambda *_: found)
 
 
 def test_an_unidentified_harness_is_published_only_on_demand_and_marked(copy: Bundle) -> None:
@@ -96,8 +95,8 @@ def test_an_unidentified_harness_is_published_only_on_demand_and_marked(copy: Bu
     write_record(copy.run_file, run.model_copy(update={"harness": run.harness.model_copy(update={"dirty": True})}))
     rejudge(copy)
     with pytest.raises(ConfigError, match=r"harness: dirty: files differed from that commit.*--allow-dirty"):
-        publication(copy, TARGET, About())
-    text = publication(copy, TARGET, About(), allow_dirty=True).text
+        publication(copy, TARGET)
+    text = publication(copy, TARGET, allow_dirty=True).text
     assert "- ⚠ harness: dirty: files differed from that commit\n" in text
 
 
@@ -114,15 +113,15 @@ def test_the_head_comes_from_the_lock_however_the_repository_is_written(copy: Bu
     lock = stack_lock("prewarm", (*OTHERS, PREWARM))
     components = tuple(c.model_copy(update={"repository": repository}) for c in lock.components[:1])
     relock(copy, lock.model_copy(update={"components": components}))
-    assert publication(copy, TARGET, About()).entry.head == PREWARM.head
+    assert publication(copy, TARGET).entry.head == PREWARM.head
 
 
 def test_a_pull_request_that_was_not_built_in_is_refused_with_what_was(bundle: Bundle) -> None:
     with pytest.raises(ConfigError, match="the candidate was not built with local-inference-lab/vllm#9") as caught:
-        publication(bundle, Target("local-inference-lab/vllm", 9), About())
+        publication(bundle, Target("local-inference-lab/vllm", 9))
     assert "its lock holds local-inference-lab/vllm#258, local-inference-lab/vllm#271" in str(caught.value)
     with pytest.raises(ConfigError, match="was not built with local-inference-lab/b12x#271"):
-        publication(bundle, Target("local-inference-lab/b12x", 271), About())
+        publication(bundle, Target("local-inference-lab/b12x", 271))
 
 
 def test_a_head_that_is_in_the_lock_and_not_in_the_image_was_not_measured(copy: Bundle) -> None:
@@ -132,14 +131,14 @@ def test_a_head_that_is_in_the_lock_and_not_in_the_image_was_not_measured(copy: 
     left = vllm.model_copy(update={"heads": (head.model_copy(update={"disposition": Disposition.SUPERSEDED}),)})
     relock(copy, lock.model_copy(update={"components": (left,)}))
     with pytest.raises(ConfigError, match="its lock holds no pull request at all"):
-        publication(copy, TARGET, About())
+        publication(copy, TARGET)
 
 
 def test_a_candidate_without_a_lock_has_no_head(copy: Bundle) -> None:
     shutil.rmtree(copy.stack_lock_dir(Arm.CANDIDATE))
     rejudge(copy)
     with pytest.raises(ConfigError, match="the candidate has no lock"):
-        publication(copy, TARGET, About())
+        publication(copy, TARGET)
 
 
 # --- the status -------------------------------------------------------------------------------------
@@ -156,13 +155,13 @@ def test_a_candidate_without_a_lock_has_no_head(copy: Bundle) -> None:
     ],
 )
 def test_each_verdict_has_a_state(bundle: Bundle, verdict: Word, state: str) -> None:
-    what = moved(publication(bundle, TARGET, About()), verdict=str(verdict))
+    what = moved(publication(bundle, TARGET), verdict=str(verdict))
     assert status(what, "")["state"] == state
     assert "target_url" not in status(what, "")
 
 
 def test_a_long_reason_is_cut_and_the_root_stays(bundle: Bundle) -> None:
-    what = publication(bundle, TARGET, About())
+    what = publication(bundle, TARGET)
     told = status(type(what)(what.profile, what.entry, "", "漢" * 500), "")["description"]
     assert len(told) == DESCRIPTION
     assert told.endswith(f"…; root {what.entry.root[:12]}")

@@ -8,7 +8,8 @@ from pathlib import Path
 from harness.judge.case import Case, read_case
 from harness.judge.verdict import judge_case
 from harness.records import Verdict
-from harness.report.markdown import About, comment
+from harness.report.about import About
+from harness.report.markdown import comment
 from tests.judge.bundles import TRACED, WARM, WARM_TOO, Session, stack
 from tests.report.locks import write_locks
 

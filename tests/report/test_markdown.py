@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from harness.judge.case import Case, read_case
 from harness.judge.verdict import judge
 from harness.records import Row, Verdict
+from harness.report.about import About
 from harness.report.blocks import LIMIT, Block, block, fitted, length
-from harness.report.markdown import About, comment
+from harness.report.markdown import comment
 from harness.words import Arm, Warmup, Word
 from tests.report.bundles import make_bundle, plan
 from tests.report.conftest import CANDIDATE, HOSTILE

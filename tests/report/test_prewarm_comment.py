@@ -11,7 +11,8 @@ from harness.config.claims import LateJitRemoved
 from harness.judge.case import read_case
 from harness.judge.verdict import judge_case
 from harness.records import Row
-from harness.report.markdown import About, comment
+from harness.report.about import About
+from harness.report.markdown import comment
 from harness.words import Arm, Word
 from tests.judge.bundles import COLD, WARM, WARM_TOO, Session, stack
 from tests.judge.gpus import Seen, evidence

@@ -174,5 +174,5 @@ def _prompt(case: Case, request: RequestRecord) -> list[int]:
         return prompt_of(case, case.prompts, request)
     below = case.plan.profile.course.prompt_ids_below or min(len(r.successor) for r in case.rules.values())
     prompt_pass = 0 if request.step is Step.IDENTITY else request.pass_number
-    key = PromptKey(case.plan.seed, request.step, request.context_tokens or 0, prompt_pass, request.index)
+    key = PromptKey(case.plan.prompt_seed, request.step, request.context_tokens or 0, prompt_pass, request.index)
     return prompt_ids(key, request.prompt_tokens, below)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from harness.evidence.manifest import MANIFEST
+from harness.evidence.journal import Seen, read_journals
+from harness.evidence.journal import faults as journal_faults
+from harness.evidence.manifest import MANIFEST, read_manifest
 from harness.judge.case import Case
 from harness.judge.read import LaunchEvidence
 from harness.records import Row
@@ -86,9 +89,16 @@ def _course_fault(launch: LaunchEvidence) -> str | None:
 
 
 def _whole(case: Case) -> Row:
-    """A log that lacks its end lacks errors and late compilations too, so nothing may pass on it."""
-    digests = {name: digest for digest, _, name in (line.partition("  ") for line in case.manifest.splitlines())}
-    faults = _seal_faults(case.bundle.root / MANIFEST, digests)
+    """A log that lacks its end lacks errors and late compilations too, so nothing may pass on it.
+
+    What somebody changed fails, as the chain of hashes is one of the hard invariants; what could not be written
+    is a measurement that broke.
+    """
+    digests = read_manifest(case.manifest)
+    seen = read_journals(case.bundle.root)
+    noted = journal_faults(seen, digests) if seen is not None else []
+    changed = _seal_faults(case.bundle.root / MANIFEST, digests) + [str(fault) for fault in noted if fault.tampered]
+    faults = [str(fault) for fault in noted if not fault.tampered]
     for launch in case.launches.values():
         record = launch.record
         if record is None or record.log_sha256 is None:
@@ -101,16 +111,30 @@ def _whole(case: Case) -> Row:
     return Row(
         name="evidence whole",
         control=f"{len(digests)} files",
-        word=Word.VOID if faults else Word.PASS,
-        reason=faults[0] if faults else "logs are whole and timed, and every file is as it was sealed",
+        word=Word.FAIL if changed else Word.VOID if faults else Word.PASS,
+        reason=_told(changed or faults) or _whole_text(seen),
         sources=(MANIFEST,),
     )
+
+
+def _told(faults: list[str]) -> str:
+    beyond = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    return f"{faults[0]}{beyond}" if faults else ""
+
+
+def _whole_text(seen: Seen | None) -> str:
+    """What the word rests on: hashes from the pipe, but for files that others wrote."""
+    if seen is None:
+        return "logs are whole and timed, and every file is as it was sealed"
+    late = Counter(known.hashed for known in seen.files.values() if known.hashed)
+    others = "; ".join(f"{plural} hashed {when}" for when, n in late.items() for plural in [f"{n} file{'s' * (n > 1)}"])
+    return "logs are whole and timed, and every file is as it was written" + (f"; {others}" if others else "")
 
 
 def _seal_faults(seal: Path, digests: dict[str, str]) -> list[str]:
     """Files that were changed, added or removed since the bundle was sealed; none where it was not."""
     if not seal.is_file():
         return []
-    sealed = {name: digest for digest, _, name in (x.partition("  ") for x in seal.read_text("utf-8").splitlines())}
+    sealed = read_manifest(seal.read_text("utf-8"))
     changed = sorted(name for name in sealed.keys() | digests.keys() if sealed.get(name) != digests.get(name))
     return [f"{name} is not as it was sealed in {MANIFEST}" for name in changed]

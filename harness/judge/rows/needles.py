@@ -45,7 +45,7 @@ def _row(case: Case, cell: Cell) -> Row:
 
 def _found(case: Case, cell: Cell, side: int) -> dict[float, bool]:
     """By depth: found in every launch that was asked. A request that failed is told elsewhere."""
-    answers = [n.answer for n in needles(case.plan.seed)]
+    answers = [n.answer for n in needles(case.plan.prompt_seed)]
     found: dict[float, bool] = {}
     for launch in (cell.control, cell.candidate)[side]:
         for window in launch.windows_in(Step.NEEDLE):

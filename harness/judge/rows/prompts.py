@@ -20,7 +20,7 @@ def rows(case: Case) -> Iterator[Row]:
 def prompt_of(case: Case, frozen: FrozenPrompts, request: RequestRecord) -> list[int]:
     """A text prompt again, from the frozen ids and the plan's seed."""
     prompt_pass = 0 if request.step is Step.IDENTITY else request.pass_number
-    key = PromptKey(case.plan.seed, request.step, request.context_tokens or 0, prompt_pass, request.index)
+    key = PromptKey(case.plan.prompt_seed, request.step, request.context_tokens or 0, prompt_pass, request.index)
     if request.step is Step.NEEDLE:
         place = request.index
         return needle_prompt_ids(key, request.prompt_tokens, frozen.ids, frozen.needles[place], DEPTHS[place])

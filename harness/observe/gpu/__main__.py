@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from harness.errors import QualifyError
+from harness.evidence.stream import growing_text
 from harness.observe.gpu.journal import Journal
 from harness.observe.gpu.nvml import Unreadable, open_nvml
 from harness.observe.gpu.sampler import MOST_HZ, Sampler
@@ -37,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
         answer({"error": str(e)})
         return 3
     journal = Journal(Path(journal_file))
-    with Path(events_file).open("a", encoding="utf-8") as events:
+    with growing_text(Path(events_file)) as events:
         lock = threading.Lock()
 
         def tell(event: dict[str, Any]) -> None:

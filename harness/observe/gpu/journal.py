@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from harness.evidence.pipe import removed
+from harness.evidence.stream import growing_text, whole
 from harness.observe.gpu.nvml import Field
 
 MEMORY_COLUMNS = ("total_bytes", "free_bytes", "used_bytes", "reserved_bytes")
@@ -26,7 +28,7 @@ class Journal:
     """A file of lines that several threads append to."""
 
     def __init__(self, path: Path) -> None:
-        self._stream: IO[str] = path.open("a", encoding="ascii")
+        self._stream: IO[str] = growing_text(path, encoding="ascii")
         self._lock = threading.Lock()
 
     def add(self, line: Sequence[Any]) -> None:
@@ -64,16 +66,11 @@ def to_parquet(journal: Path, uuids: Sequence[str], path: Path) -> None:
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     schema = pa.schema([(name, pa.string() if name == "gpu" else pa.int64()) for name in COLUMNS])
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
-            for rows in _pieces(journal, uuids):
-                columns = list(zip(*rows, strict=True))
-                writer.write_table(pa.table(dict(zip(COLUMNS, map(list, columns), strict=True)), schema=schema))
-        temporary.rename(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    journal.unlink()
+    with whole(path) as target, pq.ParquetWriter(target, schema, compression="zstd") as writer:
+        for rows in _pieces(journal, uuids):
+            columns = list(zip(*rows, strict=True))
+            writer.write_table(pa.table(dict(zip(COLUMNS, map(list, columns), strict=True)), schema=schema))
+    removed(journal)
 
 
 def _pieces(journal: Path, uuids: Sequence[str]) -> Iterator[list[list[Any]]]:

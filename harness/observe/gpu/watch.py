@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import SetupFailure
+from harness.evidence.others import close_for
 from harness.observe.gpu.journal import to_parquet
 from harness.records import GpuFacts, GpuSampling, GpuState
 
@@ -37,6 +38,7 @@ class GpuSampler:
         """
         self._uuids = tuple(uuids)
         self._samples = samples
+        self._events = events
         self._journal = samples.with_suffix(".journal")
         command = [sys.executable, "-m", "harness.observe.gpu", str(self._journal), str(events), str(hz), *uuids]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -91,6 +93,8 @@ class GpuSampler:
             raise SamplerDied(str(e)) from e
         finally:
             self._end()
+            close_for(self._events)
+            close_for(self._journal)
             if self._journal.is_file():
                 to_parquet(self._journal, self._uuids, self._samples)
         return sampling
