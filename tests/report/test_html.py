@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from harness.judge.verdict import judge
 from harness.records import Verdict
 from harness.report import write_report
 from harness.report.html import page
+from harness.report.sections import CONTENTS
 from harness.words import Word
 from tests.report.bundles import ENDED, make_bundle, plan
 from tests.report.conftest import CANDIDATE
@@ -23,14 +27,45 @@ from tests.report.writing import CONTEXT, PASSES, Faults
 Judged = tuple[Case, Verdict]
 
 
-def test_page_loads_nothing_and_runs_nothing(sound: Judged) -> None:
-    text = page(*sound)
-    found = Page(text)
-    assert not found.of("script")
-    assert not [t for t, _ in found.elements if t in ("link", "img", "iframe", "object", "embed", "form")]
-    assert not re.search(r"url\((?!#)|@import|javascript:|\bon\w+=", text)
-    assert all(a["href"].startswith(("#", "../launches/", "../plan.json", "../run.json")) for a in found.of("a"))
+def test_page_loads_nothing_and_runs_one_script_of_ours(sound: Judged) -> None:
+    case, verdict = sound
+    found = Page(text := page(case, verdict))
+    assert len(found.of("script")) == 1
+    script = text.partition("<script>")[2].partition("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    [policy] = [m["content"] for m in found.of("meta") if m.get("http-equiv") == "Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'")
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert not [t for t, _ in found.elements if t in ("link", "img", "iframe", "object", "embed")]
+    assert not re.search(r"url\((?!#)|@import|javascript:|\bon\w+=|innerHTML|https?://(?!127)", text)
     assert all(u["href"].startswith("#") for u in found.of("use"))
+
+
+def test_every_link_leads_to_a_file_of_the_bundle_or_into_the_page(sound: Judged) -> None:
+    case, verdict = sound
+    write_report(case.bundle, verdict, case)
+    found = Page(page(case, verdict))
+    ids = {a["id"] for _, a in found.elements if "id" in a}
+    links = {a["href"] for a in found.of("a")}
+    assert len(links) > len(CONTENTS)
+    for link in links:
+        if link.startswith("#"):
+            assert link[1:] in ids, link
+        else:
+            assert (case.bundle.report_dir / link.partition("#")[0]).is_file(), link
+
+
+def test_headings_are_in_order_and_tables_have_captions(hostile: Judged) -> None:
+    found = Page(text := page(*hostile))
+    levels = [int(t[1]) for t, _ in found.elements if re.fullmatch("h[1-6]", t)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    assert len(found.of("caption")) == len(found.of("table"))
+    assert all("scope" in th for th in found.of("th"))
+    assert found.of("html")[0]["lang"] == "en"
+    assert text.index('class="skip"') < text.index("<h1>")
+    assert all(s.get("role") == "img" and "aria-labelledby" in s for s in found.of("svg"))
 
 
 def test_identifiers_are_unique_and_references_lead_somewhere(sound: Judged) -> None:

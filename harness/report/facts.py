@@ -1,0 +1,55 @@
+"""What a verdict is about, in a few lines: profile, arms, host, session, and what its evidence is known by."""
+
+from __future__ import annotations
+
+from harness.judge.case import Case
+from harness.records import Verdict
+from harness.report.images import head_names
+from harness.report.launches import model_text, stack_differences
+from harness.report.text import plural, shortened
+from harness.words import Arm
+
+SIGNATURE = "not for this page to say, since it is written before the bundle is signed: qualify verify checks it"
+
+Fact = tuple[str, str]
+"""Name and text."""
+
+
+def session_facts(case: Case, verdict: Verdict) -> list[Fact]:
+    """Lines below the verdict. They rest on evidence alone, so that the same evidence gives the same page."""
+    plan, run = case.plan, case.run
+    smoke = ", smoke" if plan.smoke else ""
+    selection = f", selection {run.selection}" if run.selection else ""
+    return [
+        ("profile", f"{plan.profile.name}{smoke}: {plan.profile.description}"),
+        *((str(arm), arm_text(case, arm)) for arm in Arm),
+        ("host", host_text(case)),
+        ("session", f"{run.session}, {run.started_wall} to {run.ended_wall or 'no recorded end'}"),
+        ("plan", f"{plural(len(plan.launches), 'launch', 'launches')}, seed {plan.seed}{selection}"),
+        ("challenge", _challenge(case)),
+        ("evidence root", verdict.evidence_root_sha256),
+        ("signature", SIGNATURE),
+    ]
+
+
+def arm_text(case: Case, arm: Arm) -> str:
+    """`patched: vLLM 0.25.1, forged model, ...; vllm #258 63b77c803149 merged; --max-num-seqs 4`."""
+    lock, stack = case.locks[arm], case.plan.stack(arm)
+    image = [f"image {lock.image.image_id.removeprefix('sha256:')[:12]}"] if lock.image else []
+    heads = [shortened(head_names(case, arm), 6)] if head_names(case, arm) else []
+    changes = [shortened(stack_differences(case, arm), 6)] if stack_differences(case, arm) else []
+    parts = [f"vLLM {lock.engine_version}", model_text(lock), *image, *heads, *changes]
+    return f"{stack.name}: {'; '.join(parts)}"
+
+
+def host_text(case: Case) -> str:
+    """Processor, memory and GPUs; equal GPUs counted."""
+    host = case.run.host
+    gpus = [f"{host.gpus.count(gpu)} x {gpu}" for gpu in dict.fromkeys(host.gpus)]
+    return ", ".join([host.processor, plural(host.cores, "core"), f"{host.memory_mib:,} MiB", *(gpus or ["no GPU"])])
+
+
+def _challenge(case: Case) -> str:
+    # A plan of before challenges has no such field.
+    challenge: str | None = getattr(case.plan, "challenge", None)
+    return challenge or "none: nothing from outside dates this run"
