@@ -88,7 +88,7 @@ def _counted(case: Case) -> Iterator[Answer]:
         says = (
             f"0 hits that were not asked for, in {plural(len(windows), 'window')}" if not hits else hits[0].miscounted
         )
-        yield Answer("Did a prefix cache answer for the model?", Word.VOID if hits else Word.PASS, says or "")
+        yield Answer("Did a prefix cache answer for the model?", Word.VOID if hits else Word.PASS, says)
     armed = sum(ledger.monitor == ARMED for ledger in case.ledgers.values())
     if case.ledgers:
         says = f"armed in {armed} of {plural(len(case.ledgers), 'launch', 'launches')}"

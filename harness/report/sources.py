@@ -109,7 +109,7 @@ class Sources:
         if (found := self._found(source)) is None:
             return Markup()
         return Markup().join(
-            Markup('<code class="line"><b>{}</b> {}</code>').format(number, _short(text))
+            Markup('<code class="line"><i>{}</i> {}</code>').format(number, _short(text))
             for number, text in self._lines(*found) or self._field(*found)
         )
 

@@ -10,6 +10,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,9 @@ PATIENCE_S = 60.0
 
 DESKTOP, PHONE = (1280, 900), (390, 844)
 """Width and height in CSS pixels."""
+
+START = "import os, sys; a, b, *c = sys.argv[1:]; os.dup2(int(a), 3); os.dup2(int(b), 4); os.execv(c[0], c)"
+"""The browser reads commands from descriptor 3 and writes its answers to 4."""
 
 
 class Browser:
@@ -77,6 +81,10 @@ class Browser:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
+    def count(self, selector: str) -> int:
+        """How many elements of the page a CSS selector finds."""
+        return int(self.evaluate(f"document.querySelectorAll({json.dumps(selector)}).length"))
+
     def told(self, method: str) -> list[dict[str, Any]]:
         """Parameters of the events of a name since the page was opened."""
         return [e["params"] for e in self.events if e.get("method") == method]
@@ -112,11 +120,11 @@ def browser(folder: Path) -> Iterator[Browser]:
     ]  # fmt: skip
     theirs_in, to = os.pipe()
     back, theirs_out = os.pipe()
-    # It reads commands from descriptor 3 and writes answers to 4; the shell puts them there.
+    # High, so that neither is overwritten when they become 3 and 4.
     ends = [fcntl.fcntl(fd, fcntl.F_DUPFD, 20) for fd in (theirs_in, theirs_out)]
     with (folder / "browser.log").open("wb") as log:
         process = subprocess.Popen(
-            ["/bin/sh", "-c", f'exec "$0" "$@" 3<&{ends[0]} 4>&{ends[1]}', *command],
+            [sys.executable, "-c", START, *map(str, ends), *command],
             pass_fds=ends,
             stdout=log,
             stderr=log,

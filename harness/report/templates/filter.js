@@ -4,6 +4,7 @@
   function control(form, name, element) {
     var label = document.createElement("label");
     label.append(name + " ", element);
+    element.name = name;
     form.append(label);
     return element;
   }
