@@ -13,7 +13,7 @@ from harness.judge.rows import load, speed, startup
 from harness.records import Row, Verdict
 from harness.records.statistics import Tested
 from harness.report.text import tokens_text
-from harness.words import Word
+from harness.words import Cache, Word
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Effect:
 
 
 def effects(case: Case, verdict: Verdict) -> list[Effect]:
-    """Every primary metric that has a pair, by mode, in the order of the cells."""
-    rows = {_key(r): r for r in verdict.rows}
-    found = [e for cell in case.cells for metric in _metrics(case, cell) if (e := _effect(case, cell, metric, rows))]
+    """Every primary metric that has a pair, by mode, in the order of the cells: of warm ones, as plans name them."""
+    rows, cells = {_key(r): r for r in verdict.rows}, [c for c in case.cells if c.cache is Cache.WARM]
+    found = [e for cell in cells for metric in _metrics(case, cell) if (e := _effect(case, cell, metric, rows))]
     return sorted(found, key=lambda e: case.plan.profile.plan.modes.index(e.mode))
 
 

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 
 from harness.judge.case import Case
 from harness.judge.ledger import ARMED
+from harness.judge.read import LaunchEvidence
 from harness.judge.voids import strangers
 from harness.records import Row, Verdict
 from harness.report.launches import harness_text
 from harness.report.model import counted
 from harness.report.text import plural
 from harness.words import VERDICT_ORDER, Word
+
+SHORT = 60
+"""Longer figures are left to the row."""
 
 GRAVEST = (*VERDICT_ORDER[:-1], Word.REFUSED, Word.WARN, Word.NOT_TESTED, Word.NOTE, Word.IMPROVED, Word.PASS)
 
@@ -62,14 +66,30 @@ def _answer(question: str, names: tuple[str, ...], verdict: Verdict) -> Answer |
         return None
     word = gravest([r.word for r in rows])
     worst = next(r for r in rows if r.word is word)
-    figures = _figures(worst) if word is not Word.PASS or len(rows) == 1 else ""
-    says = f"{counted(rows)}: {worst.reason}{figures}"
+    says = f"{counted(rows)}: {worst.reason}{_figures(worst)}"
     return Answer(question, word, says, worst.sources, tuple(dict.fromkeys(r.name for r in rows)))
 
 
 def _figures(row: Row) -> str:
-    shown = [f"{arm} {value}" for arm, value in (("control", row.control), ("candidate", row.candidate)) if value]
-    return f" ({', '.join(shown)})" if shown else ""
+    values = [v for v in (row.control, row.candidate) if v]
+    if not values or max(map(len, values)) > SHORT:
+        return ""
+    unit = f" {row.unit}" if row.unit else ""
+    return f" ({values[0]}{unit})" if len(set(values)) == 1 else f" (control {row.control}, candidate {row.candidate})"
+
+
+def blind_spots(launches: Sequence[LaunchEvidence]) -> list[str]:
+    """Periods of the samplers of memory: what is shorter may not have been seen."""
+    found = []
+    gpus = [x.gpu.watch.sampling for x in launches if x.gpu.watch and x.gpu.watch.sampling]
+    periods = [s.achieved_period_ms for s in gpus if s.achieved_period_ms is not None]
+    gaps = [s.worst_gap_ms for s in gpus if s.worst_gap_ms is not None]
+    if periods and gaps:
+        found.append(f"GPU memory was read every {max(periods):.0f} ms, at worst {max(gaps):.0f} ms apart")
+    host = [p for x in launches if (p := x.host_memory.best[1].period_s()) is not None]
+    if host:
+        found.append(f"the host's every {max(host) * 1000:.0f} ms (median of the slowest launch)")
+    return found
 
 
 def _counted(case: Case) -> Iterator[Answer]:
@@ -85,9 +105,8 @@ def _counted(case: Case) -> Iterator[Answer]:
         word = Word.VOID if strange else Word.WARN if unknown else Word.PASS
         yield Answer("Did foreign requests run?", word, says)
         hits = [w for w in windows if (w.miscounted or "").startswith("prefix_hits")]
-        says = (
-            f"0 hits that were not asked for, in {plural(len(windows), 'window')}" if not hits else hits[0].miscounted
-        )
+        none = f"0 hits that were not asked for, in {plural(len(windows), 'window')}"
+        says = hits[0].miscounted or "" if hits else none
         yield Answer("Did a prefix cache answer for the model?", Word.VOID if hits else Word.PASS, says)
     armed = sum(ledger.monitor == ARMED for ledger in case.ledgers.values())
     if case.ledgers:
@@ -95,10 +114,8 @@ def _counted(case: Case) -> Iterator[Answer]:
         yield Answer(
             "Would a late kernel have been seen?", Word.PASS if armed == len(case.ledgers) else Word.WARN, says
         )
-    periods = [p for x in began if (p := x.host_memory.best[1].period_s()) is not None]
-    if periods:
-        says = f"host memory every {max(periods) * 1000:.0f} ms (median, slowest launch): a shorter peak may be missed"
-        yield Answer("What may have been missed between samples?", Word.NOTE, says)
+    if blind := blind_spots(began):
+        yield Answer("How short a dip goes unseen?", Word.NOTE, "; ".join(blind))
     identity, fault = harness_text(case)
     yield Answer(
         "Is the harness's own code known?", Word.WARN if fault else Word.PASS, fault or identity, ("run.json",)
