@@ -18,7 +18,7 @@ ARM_MARKERS = {Arm.CONTROL: "o", Arm.CANDIDATE: "s"}
 """An arm is never told by its colour alone."""
 
 ARM_LINES: dict[Arm, Any] = {Arm.CONTROL: "solid", Arm.CANDIDATE: (0, (5, 1.2))}
-STEP_BANDS = dict(zip(Step, svg.BANDS, strict=True))
+STEP_BANDS = dict(zip(Step, svg.BANDS, strict=False))
 LABEL_FITS_PX = 13
 """A band narrower than a line of its rotated label stays without one; the legend names it by its colour."""
 LETTER_PX = 5.6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.judge.case import Case
+from harness.observe.log import Kind
 from harness.records import Verdict
 from harness.report.images import head_names
 from harness.report.launches import model_text, stack_differences
@@ -38,8 +39,17 @@ def arm_text(case: Case, arm: Arm) -> str:
     image = [f"image {lock.image.image_id.removeprefix('sha256:')[:12]}"] if lock.image else []
     heads = [shortened(head_names(case, arm), 6)] if head_names(case, arm) else []
     changes = [shortened(stack_differences(case, arm), 6)] if stack_differences(case, arm) else []
-    parts = [f"vLLM {lock.engine_version}", model_text(lock), *image, *heads, *changes]
+    parts = [engine_text(case, arm), model_text(lock), *image, *heads, *changes]
     return f"{stack.name}: {'; '.join(parts)}"
+
+
+def engine_text(case: Case, arm: Arm) -> str:
+    """`vLLM 0.32.0`: as the lock has it, and what the logs say where that is something else."""
+    launches = [case.launches[x.id] for x in case.plan.launches if x.arm is arm]
+    events = [e for x in launches for kind in (Kind.ENGINE_BANNER, Kind.VERSION) for e in x.of_kind(kind)]
+    printed = sorted({str(e.values["version"]) for e in events if "version" in e.values})
+    known = case.locks[arm].engine_version
+    return f"vLLM {known}" if printed in ([], [known]) else f"vLLM {known}, by its log {' and '.join(printed)}"
 
 
 def host_text(case: Case) -> str:

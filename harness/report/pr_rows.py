@@ -38,12 +38,13 @@ NOT_HERE = ("lowest free in first prompt", "late JIT (tracer)")
 class Line:
     """One line of the table."""
 
-    label: str
-    cell: str
+    subject: str
+    """With its unit: `residency, MiB/rank`."""
+    state: str
+    """The cells that it speaks of."""
     control: str
     candidate: str
-    unit: str
-    change: str
+    delta: str
     word: Word
 
 
@@ -55,9 +56,9 @@ def pr_lines(verdict: Verdict) -> list[Line]:
     found: dict[tuple[object, ...], list[tuple[Line, Row]]] = {}
     for label, beginnings in LABELS:
         for line, row in _group(label, beginnings, verdict.rows):
-            key = (line.label, line.control, line.candidate, line.unit, line.change, line.word)
+            key = (line.subject, line.control, line.candidate, line.delta, line.word)
             found.setdefault(key, []).append((line, row))
-    return [replace(same[0][0], cell=_cells([row for _, row in same])) for same in found.values()]
+    return [replace(same[0][0], state=_cells([row for _, row in same])) for same in found.values()]
 
 
 def _group(label: str, beginnings: tuple[str, ...], rows: Sequence[Row]) -> Iterator[tuple[Line, Row]]:
@@ -70,15 +71,18 @@ def _group(label: str, beginnings: tuple[str, ...], rows: Sequence[Row]) -> Iter
             _course(row, rows, side) if is_course else _compact(getattr(row, side)) for side in ("control", "candidate")
         )
         line = Line(
-            label=label if is_course else row.name,
-            cell="",
+            subject=_subject(label if is_course else row.name, row.unit.partition(",")[0]),
+            state="",
             control=control,
             candidate=candidate,
-            unit=row.unit,
-            change="-" if is_course else _change(row),
+            delta="-" if is_course else _change(row),
             word=row.word,
         )
         yield line, row
+
+
+def _subject(name: str, unit: str) -> str:
+    return f"{name}, {unit}" if unit and unit not in name else name
 
 
 def _cells(rows: Sequence[Row]) -> str:

@@ -30,7 +30,9 @@ PHASES = tuple(f"#0010{n:02x}" for n in range(14))
 _DARK_PHASES = (0,)
 """Colours of phases on which black is hard to read."""
 
-BANDS = tuple(f"#0020{n:02x}" for n in range(10))
+BANDS = tuple(f"#0020{n:02x}" for n in range(12))
+"""Enough for every step of a course, and for one to come."""
+
 
 _VARIABLES = {
     INK: "ink",

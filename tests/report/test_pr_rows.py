@@ -20,7 +20,7 @@ def row(name: str, control: str | None, candidate: str | None, **more: object) -
 
 def lines(*rows: Row) -> list[tuple[str, ...]]:
     verdict = Verdict(session="s", verdict=Word.PASS, exit_code=0, evidence_root_sha256="0" * 64, rows=rows)
-    return [(x.label, x.cell, x.control, x.candidate, x.change) for x in pr_lines(verdict)]
+    return [(x.subject, x.state, x.control, x.candidate, x.delta) for x in pr_lines(verdict)]
 
 
 def test_rows_stand_in_the_reviewers_order_whatever_the_verdicts() -> None:
