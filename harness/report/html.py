@@ -17,6 +17,9 @@ from harness.report.text import plural, public, tokens_text
 SHORT = 15
 """Longer figures are sentences, and read better from the left."""
 
+LONGEST = 20_000
+"""Characters of one text; a server may write a line of megabytes."""
+
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
 """What a browser may do with the page: show it, and run the script with this hash. It can fetch nothing."""
 
@@ -59,7 +62,15 @@ def _shown(value: object) -> object:
     """What every expression of the templates passes through, before it is escaped."""
     if value is None:
         return "-"
-    return public(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return _within_reason(public(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _within_reason(text: str) -> str:
+    """A text whose middle is left out where it is longer than anybody reads; the bundle has it all."""
+    beyond = len(text) - LONGEST
+    if beyond <= 0:
+        return text
+    return f"{text[: LONGEST // 2]}\n… {plural(beyond, 'character')} left out …\n{text[-LONGEST // 2 :]}"
 
 
 def _is_short(text: str | None) -> bool:

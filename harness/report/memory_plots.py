@@ -34,6 +34,7 @@ def memory(track: Track, name: str, all_tracks: Sequence[Track], gates: Gates | 
         start = pixel_axes(figure, LEFT, BELOW, middle, top)
         _draw(start, track, (track.begin_s, ready), (0.0, max(max(line.mib) for t in all_tracks for line in t.lines)))
         start.set_xlabel("start-up, s", fontsize=SMALL)
+        _draw_late(start, track, notes)
         if track.ready_s is not None:
             course = pixel_axes(figure, middle + GAP, BELOW, WIDTH - RIGHT, top)
             low, high = course_range(all_tracks)
@@ -46,7 +47,7 @@ def memory(track: Track, name: str, all_tracks: Sequence[Track], gates: Gates | 
             if gates is not None and near:
                 _draw_gates(course, track, gates, place)
             _draw_extremes(course, track, place, notes)
-            _draw_late(course, track, ready, notes)
+            _draw_late(course, track, notes)
         title = f"{track.launch.id}: {track.measure} over time, in MiB"
         return svg.rendered(figure, name, title, notes, told=told(track))
 
@@ -137,10 +138,11 @@ def _draw_extremes(axes: Axes, track: Track, place: Place, notes: dict[str, tupl
         )
 
 
-def _draw_late(axes: Axes, track: Track, ready: float, notes: dict[str, tuple[str, str]]) -> None:
-    """A line through all strips at every late kernel, with a mark above it."""
+def _draw_late(axes: Axes, track: Track, notes: dict[str, tuple[str, str]]) -> None:
+    """A line through all strips at every late kernel of the axes' time, with a mark above it."""
+    begin, end = axes.get_xlim()
     for n, mark in enumerate(track.late):
-        if mark.time_s >= ready:
+        if begin < mark.time_s <= end:
             gid = f"late-{n}"
             notes[gid] = ("late", f"late: {mark.kernel}, {mark.source}, {mark.time_s:.2f} s")
             axes.axvline(mark.time_s, color=svg.LATE, linewidth=1, linestyle=(0, (2, 2)))

@@ -13,12 +13,13 @@ import pytest
 
 from harness.evidence.bundle import Bundle
 from harness.judge.case import Case, read_case
-from harness.judge.verdict import judge
+from harness.judge.verdict import judge, judge_case
 from harness.records import Verdict
 from harness.report import write_report
 from harness.report.html import page
 from harness.report.sections import CONTENTS
 from harness.words import Word
+from tests.judge.gpus import Seen, seen_case
 from tests.report.bundles import ENDED, make_bundle, plan
 from tests.report.conftest import CANDIDATE
 from tests.report.pages import Page
@@ -221,3 +222,11 @@ def test_same_bundle_gives_the_same_bytes_wherever_it_lies(tmp_path: Path) -> No
         assert [(target.parent / f).read_bytes() for f in ("report.html", "report.md")] == written[-1]
     assert written[0] == written[1]
     assert f"prefill {CONTEXT // 1024}K" in written[0][0].decode()
+
+
+def test_a_session_of_twenty_launches_on_four_gpus_stays_below_three_megabytes(tmp_path: Path) -> None:
+    many: dict[str, object] = {"plan.modes": ["mtp0", "mtp1"], "plan.caches": ["cold", "warm"], "plan.pairs": 4}
+    seen = Seen(uuids=("GPU-0", "GPU-1", "GPU-2", "GPU-3"))
+    case = seen_case(tmp_path, lambda _arm, _: seen, many)
+    assert len(case.plan.launches) == 20
+    assert len(page(case, judge_case(case)).encode()) < 3_000_000

@@ -107,6 +107,8 @@ class TestStrangersText:
         shown = tab.evaluate("document.querySelector('.failure pre').textContent")
         for text in ATTACKS[:5]:
             assert text in shown
+        assert "characters left out …" in shown
+        assert attacked.stat().st_size < 1_000_000, "though the attack's last line alone is as long"
         assert "\u202e" not in shown
         assert "\x1b" not in shown
 

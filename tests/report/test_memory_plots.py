@@ -79,9 +79,10 @@ class TestGpus:
     def test_a_late_kernel_is_marked_where_it_came(self, case: Case) -> None:
         first, *_ = found = gpu_tracks(case)
         assert first.ready_s is not None
-        late = (LateMark(first.ready_s + 0.5, "monitor", "_k<b>"), LateMark(first.ready_s - 9, "tracer", "in start-up"))
+        late = (LateMark(first.ready_s - 1, "tracer", "_s"), LateMark(first.ready_s + 0.5, "monitor", "_k<b>"))
         marked = memory(replace(first, late=late), "g", found, Gates())
-        assert titles(marked, "late") == [f"late: _k<b>, monitor, {first.ready_s + 0.5:.2f} s"]
+        told = [f"late: {m.kernel}, {m.source}, {m.time_s:.2f} s" for m in late]
+        assert titles(marked, "late") == told, "one in the start-up, one in the course"
         assert "2 late kernels" in (check(marked).findtext("desc") or "")
         assert not titles(memory(replace(first, late=()), "g", found, Gates()), "late")
 
