@@ -23,6 +23,13 @@ def test_equal_outputs_have_none_and_the_page_says_so(tmp_path: Path) -> None:
     assert "No two outputs that were compared differ." in page(case, judge_case(case))
 
 
+def test_where_nothing_was_compared_no_equality_is_claimed(tmp_path: Path) -> None:
+    case = read_case(Session(tmp_path, forged=False).both(course=()).build())
+    text = page(case, judge_case(case))
+    assert "the identity step did not run" in text
+    assert "No two outputs that were compared differ." not in text
+
+
 def test_the_first_differing_token_is_shown_with_what_both_arms_thought_of_it(tmp_path: Path) -> None:
     diverges = Session(tmp_path).candidate(diverge={"identity/0/0": 5, "identity/0/1": 5})
     found = of(case := read_case(diverges.build()), "identity prompts")
