@@ -10,15 +10,17 @@ from harness.records import Verdict
 
 if TYPE_CHECKING:
     from harness.judge.case import Case
+    from harness.report.markdown import About
 
 
-def write_report(bundle: Bundle, verdict: Verdict, case: Case | None = None) -> Path:
+def write_report(bundle: Bundle, verdict: Verdict, case: Case | None = None, about: About | None = None) -> Path:
     """Write report.md, report.html and jit.json into the bundle, and return the page's path.
 
     Args:
         bundle: Where the evidence lies, and where the report goes.
         verdict: What the judge made of it.
         case: The evidence, where the caller has read it already.
+        about: What the bundle alone does not say: sessions, challenge, signature, link.
     """
     from harness.judge.case import read_case  # noqa: PLC0415  # heavy, like all below: other commands start faster
     from harness.report.html import page  # noqa: PLC0415
@@ -26,7 +28,7 @@ def write_report(bundle: Bundle, verdict: Verdict, case: Case | None = None) -> 
     from harness.report.markdown import comment  # noqa: PLC0415
 
     case = case or read_case(bundle)
-    write_atomically(bundle.report_dir / "report.md", comment(case, verdict).encode())
+    write_atomically(bundle.report_dir / "report.md", comment(case, verdict, about).encode())
     write_json(bundle.report_dir / "jit.json", public_tree(case))
     target = bundle.report_dir / "report.html"
     write_atomically(target, page(case, verdict).encode())

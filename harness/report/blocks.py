@@ -1,70 +1,64 @@
-"""A Markdown text that must stay below a size: what does not fit is left out whole, and named."""
+"""A Markdown text that must stay below a size: what does not fit is left out by whole blocks, and named."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-LIMIT = 64_000
-"""GitHub refuses a comment of more than 65,536 characters; the rest is for a publisher's marker."""
-
-ROOM_FOR_NOTE = 1_500
+LIMIT = 56_000
+"""Bytes of UTF-8. GitHub refuses a comment of more than 65,536 characters, whichever way it counts them: no way of
+counting finds more than there are bytes. The rest is for what `qualify publish` puts around the text."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """A part of the text whose items can be left out from the end, and whose frame cannot."""
+    """A part of the text that is there as a whole or not at all."""
 
     name: str
-    """What is said to be missing when something of it is."""
-    items: tuple[str, ...]
-    """Each stands for itself: a table's row, a list's item, a paragraph, a whole fenced block."""
-    head: str = ""
-    foot: str = ""
+    """What is said to be missing when it is."""
+    text: str
+    rank: int = 0
+    """How little it would be missed; a block of rank 0 stays."""
 
 
-def fitted(blocks: Sequence[Block], closing: Block, limit: int = LIMIT) -> str:
-    """Blocks in order, cut where the limit is reached; then what was cut, and the closing block.
+def block(name: str, items: Sequence[str], head: str = "", foot: str = "", *, rank: int = 0) -> Block:
+    """A block of items between a head and a foot; without an item, nothing."""
+    return Block(name, "".join([head, *items, foot]) if items else "", rank)
 
-    The closing block keeps its place unless it is itself too long, since what is not claimed must
-    not be the first thing to go.
+
+def folded(title: str, text: str) -> str:
+    """A block that opens on a click; the empty line lets Markdown stand inside HTML."""
+    return f"<details><summary>{title}</summary>\n\n{text}\n</details>\n\n"
+
+
+def fitted(blocks: Sequence[Block], limit: int = LIMIT) -> str:
+    """Blocks in order; those for which there is no room are named where the first of them would stand.
+
+    Room goes to the lowest rank first, then to the earlier block. A block that is too long does not keep a shorter
+    one of a higher rank out.
+
+    Raises:
+        ValueError: the blocks that stay are too long by themselves.
     """
-    parts: list[str] = []
-    missing: list[str] = []
-    last = _text(closing, closing.items)
-    if length(last) > limit // 4:
-        blocks, last = [*blocks, closing], ""
-    room = limit - ROOM_FOR_NOTE - length(last)
-    for block in blocks:
-        kept = [] if missing else _fitting(block, room)
-        if len(kept) < len(block.items):
-            missing.append(f"{block.name} ({len(block.items) - len(kept)} of {len(block.items)})")
-        if kept:
-            parts.append(_text(block, kept))
-            room -= length(parts[-1])
-    if missing:
-        parts.append(
-            f"\n**Cut: this text has a limit of {limit:,} characters.** Not shown: {', '.join(missing)}. "
-            "report.html in the bundle holds everything.\n"
-        )
-    return "".join([*parts, last])
-
-
-def _fitting(block: Block, room: int) -> list[str]:
-    kept = []
-    room -= length(block.head) + length(block.foot)
-    for item in block.items:
-        room -= length(item)
-        if room < 0:
-            break
-        kept.append(item)
-    return kept
-
-
-def _text(block: Block, items: Sequence[str]) -> str:
-    return "".join([block.head, *items, block.foot])
+    if length(_text(blocks, set())) <= limit:
+        return _text(blocks, set())
+    cut = {i for i, b in enumerate(blocks) if b.rank and b.text}
+    if length(_text(blocks, cut)) > limit:
+        raise ValueError(f"what must stay is longer than {limit:,} bytes")
+    for i in sorted(cut, key=lambda i: blocks[i].rank):
+        if length(_text(blocks, cut - {i})) <= limit:
+            cut.remove(i)
+    return _text(blocks, cut)
 
 
 def length(text: str) -> int:
-    """Size as GitHub may count it: in UTF-16 units, of which a rare character takes two."""
-    return len(text.encode("utf-16-le")) // 2
+    """Bytes of UTF-8: at least as many as characters or UTF-16 units, so no count of GitHub's is larger."""
+    return len(text.encode())
+
+
+def _text(blocks: Sequence[Block], cut: AbstractSet[int]) -> str:
+    names = ", ".join(blocks[i].name for i in sorted(cut))
+    note = f"**Cut, for GitHub's limit on a comment:** {names}. The bundle's report has it all.\n\n"
+    first = min(cut, default=None)
+    return "".join(note if i == first else "" if i in cut else b.text for i, b in enumerate(blocks))

@@ -1,167 +1,180 @@
-"""The report as a comment on a pull request, its rows in the order that reviewers of this field use."""
+"""The report as a comment on a pull request: what a reviewer must see first, and everything else folded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from harness.judge.case import Case
+from harness.judge.judgement import ONE_PAIR
 from harness.records import Row, Verdict
-from harness.report.blocks import Block, fitted
-from harness.report.escape import code, fenced, inline
-from harness.report.images import head_lines, image_lines, lock_differences
-from harness.report.launches import (
-    failures,
-    harness_text,
-    model_text,
-    stack_differences,
-)
-from harness.report.ledgers import arm_ledgers
-from harness.report.model import NOTEWORTHY, counted, flags, noteworthy, untested, why
+from harness.report.blocks import Block, block, fitted
+from harness.report.details import details, has_figures
+from harness.report.escape import breakable, code, inline
+from harness.report.heads import main_heads
+from harness.report.launches import harness_text
+from harness.report.lines import Line, lines
+from harness.report.model import counted, flags, noteworthy, untested, why
 from harness.report.summary import cell_text
-from harness.report.text import plural
+from harness.report.text import plural, shortened
 from harness.words import Arm, Word
 
-ORDER: tuple[tuple[str, ...], ...] = (
-    ("late", "specialisation mismatch", "claim late_jit_removed"),
-    ("KV",),
-    ("memory", "residency", "lowest free", "free", "GPU memory", "host PSS", "host RSS"),
-    ("accepted",),
-    ("identity", "known answers"),
-    ("start-up", "cold start", "warm start"),
-    ("first prompt",),
-    ("prefill",),
-    ("decode", "tokens per step"),
-)
-"""Beginnings of rows' names, in the order in which they are shown (DESIGN 8); all others follow."""
-
-BY_CONTEXT = ("first prompt", "prefill", "decode", "tokens per step")
-"""Rows whose short context stands before the long one."""
-
-TABLE_HEAD = "| row | cell | control | candidate | unit | word | reason |\n|:--|:--|--:|--:|:--|:--|:--|\n"
-LEDGER_HEAD = "| arm | mode | kernel | phase | source | specialisation |\n|:--|:--|:--|:--|:--|:--|\n"
-LOG_TAIL_CHARACTERS = 4_000
+TABLE_HEAD = "| | verdict | control | candidate | change | state |\n|:--|:--|:--|:--|:--|:--|\n"
+"""The verdict stands where a narrow window does not cut it off."""
+CELLS = (180, 60, 12)
+"""Characters of one cell, one name, or one entry of a list; the next where what must stay is too long. The folded
+rows hold the whole text."""
+SHOWN = 8
+"""Rows that are told before the table, and as many after it."""
+LINK = re.compile(r"https?://[\w.~:/?#@!$&'()*+,;=%-]+", re.ASCII)
+LINES = 60
+NARROW = 24
+"""Characters of a cell that is not broken into lines."""
+GROUPS = 12
+DECIDING = (Word.FAIL, Word.SETUP_FAILURE, Word.VOID, Word.REFUSED, Word.INCONCLUSIVE)
+PLAIN = (Word.PASS, Word.IMPROVED, Word.NOT_TESTED)
 
 
-def comment(case: Case, verdict: Verdict) -> str:
-    """The whole comment, within GitHub's limit."""
-    shown = [r for r in verdict.rows if r.word is not Word.NOT_TESTED or _has_figures(r)]
-    silent = [r for r in verdict.rows if r.word is Word.NOT_TESTED and not _has_figures(r)]
-    return fitted(
-        [
-            Block("summary", (_summary(case, verdict),)),
-            Block("what stands out", tuple(map(_note, noteworthy(verdict))), head="\n"),
-            Block("rows", tuple(map(_table_row, ordered(shown))), head=f"\n{TABLE_HEAD}"),
-            Block(
-                "rows without figures",
-                tuple(map(_table_row, ordered(silent))),
-                head=f"\n<details><summary>{plural(len(silent), 'row')} not tested, without figures</summary>\n\n"
-                + TABLE_HEAD,
-                foot="\n</details>\n",
-            ),
-            Block(
-                "late kernels",
-                tuple(_late_kernels(case)),
-                head=f"\n<details><summary>Late kernels, each source by itself</summary>\n\n{LEDGER_HEAD}",
-                foot="\n</details>\n",
-            ),
-            Block("exact identities", tuple(_identities(case, verdict)), head="\n### What ran\n\n"),
-            Block(
-                "launches that failed",
-                tuple(_failures(case)),
-                head="\n### Launches that failed or were interrupted\n\n",
-            ),
-        ],
-        closing=Block("what is not claimed", tuple(_not_claimed(verdict)), head="\n### What is not claimed\n\n"),
+@dataclass(frozen=True)
+class About:
+    """What the bundle alone does not say; None = there is none."""
+
+    sessions: str | None = None
+    """Every session of these locks on this host: `3 sessions of these locks here: 1 pass, 1 void, 1 aborted`."""
+    challenge: str | None = None
+    """The reviewer's string that seeded the prompts."""
+    signature: str | None = None
+    """State of the statement's signature: `signed by ed25519 key 1f2e...`."""
+    evidence_url: str | None = None
+    """Where the bundle can be had."""
+
+
+def comment(case: Case, verdict: Verdict, about: About | None = None) -> str:
+    """The whole comment, below GitHub's limit in whichever way it counts."""
+    for cell in CELLS[:-1]:
+        try:
+            return fitted(_blocks(case, verdict, about or About(), cell))
+        except ValueError:  # a stranger's text of unheard-of length in every row
+            continue
+    return fitted(_blocks(case, verdict, about or About(), CELLS[-1]))
+
+
+def _blocks(case: Case, verdict: Verdict, about: About, cell: int) -> list[Block]:
+    return [
+        Block("summary", _summary(case, verdict, cell)),
+        Block("table", _table(verdict, cell)),
+        block("notes", list(_told(verdict, (Word.WARN, Word.NOTE, Word.IMPROVED), cell)), foot="\n", rank=2),
+        Block("not tested", _not_tested(verdict, cell)),
+        Block("exact heads", main_heads(case)),
+        Block("root hash", f"**Manifest root** {code(verdict.evidence_root_sha256)} (SHA-256 of `SHA256SUMS`)\n\n"),
+        *details(case, verdict),
+        block("what is not claimed", list(_not_claimed(case, verdict, cell)), "#### What is not claimed\n\n", "\n"),
+        block("this evidence", list(_evidence(case, about, cell)), "#### This evidence\n\n"),
+    ]
+
+
+def _summary(case: Case, verdict: Verdict, cell: int) -> str:
+    plan, run = case.plan, case.run
+    gpus = ", ".join(dict.fromkeys(run.host.gpus)) or "no GPU"
+    if len(run.host.gpus) > 1:
+        gpus = f"{len(run.host.gpus)} GPUs: {gpus}"
+    reason, warmups = _why(case, verdict), ", ".join(plan.profile.plan.warmups)
+    smoke = " (smoke)" if plan.smoke else ""
+    title = f"{plan.candidate.name} against {plan.control.name}, profile {plan.profile.name}{smoke}"
+    text = [
+        f"### {verdict.verdict.upper()}: {inline(title, cell)}\n\n",
+        f"{inline(f'{reason[:1].upper()}{reason[1:]}', 2 * cell)}: {counted(verdict.rows) or 'no rows'}. ",
+        f"Host: {inline(gpus, cell)}. Warm-up: {inline(warmups)}.\n\n",
+        *(f"- ⚠ {inline(flag, 2 * cell)}\n" for flag in flags(case)),
+        *_told(verdict, DECIDING, cell),
+    ]
+    return "".join(text).rstrip("\n") + "\n\n"
+
+
+def _why(case: Case, verdict: Verdict) -> str:
+    """The rows that decided are listed with their reasons below it, so it names none."""
+    deciding = [r for r in verdict.rows if r.word is verdict.verdict]
+    listed = verdict.verdict in DECIDING and deciding
+    return f"decided by {plural(len(deciding), 'row')}" if listed else why(case, verdict)
+
+
+def _told(verdict: Verdict, words: Sequence[Word], cell: int) -> Iterable[str]:
+    """Rows of these words, those with one name and reason together."""
+    groups: dict[tuple[Word, str, str], list[Row]] = {}
+    for row in noteworthy(verdict):
+        if row.word in words:
+            groups.setdefault((row.word, row.name, row.reason), []).append(row)
+    for (word, name, reason), rows in list(groups.items())[:SHOWN]:
+        cells = shortened([c for c in dict.fromkeys(map(cell_text, rows)) if c])
+        where = f" ({inline(cells, cell)})" if cells else ""
+        yield f"- **{word}** {inline(name, cell)}{where}: {inline(reason, 2 * cell)}\n"
+    if len(groups) > SHOWN:
+        yield f"- {len(groups) - SHOWN} more such findings in the folded rows\n"
+
+
+def _table(verdict: Verdict, cell: int) -> str:
+    every = lines(verdict)
+    beyond = f"\n{plural(len(every) - LINES, 'line')} more in the folded rows.\n" if len(every) > LINES else ""
+    return (
+        f"{TABLE_HEAD}{''.join(_line(x, cell) for x in every[:LINES])}{beyond}\n"
+        if every
+        else "No row of the table was judged.\n\n"
     )
 
 
-def ordered(rows: Iterable[Row]) -> list[Row]:
-    """Rows in the reviewers' order; equal ones stay in the verdict's."""
-    return sorted(rows, key=_place)
+def _line(line: Line, cell: int) -> str:
+    same = line.candidate == line.control and len(line.control) > NARROW
+    word = str(line.word) if line.word in PLAIN else f"**{line.word}**"
+    texts = (line.control, "the same" if same else line.candidate, line.delta, line.state)
+    cells = [inline(line.subject, cell), word, *(inline(text, cell) for text in texts)]
+    return f"| {' | '.join(map(_fitting, cells))} |\n"
 
 
-def _place(row: Row) -> tuple[int, bool, int]:
-    for number, beginnings in enumerate(ORDER):
-        if row.name.startswith(beginnings):
-            is_warm_start = row.name.startswith("start-up") and not (row.cache or "").startswith("cold")
-            context = row.context_tokens or 0 if row.name.startswith(BY_CONTEXT) else 0
-            return number, is_warm_start, context
-    return len(ORDER), False, 0
+def _fitting(cell: str) -> str:
+    """A short cell stays on one line, so that a row is one line high where it can be."""
+    return cell.replace(" ", "\u00a0") if len(cell) <= NARROW else breakable(cell, NARROW)
 
 
-def _summary(case: Case, verdict: Verdict) -> str:
-    """What must be read, first; the evidence's hash too, since the end may be cut."""
-    plan = case.plan
-    title = f"{plan.profile.name}, {plan.control.name} vs {plan.candidate.name}"
-    lines = [
-        f"## {verdict.verdict.upper()}: {inline(title)}{' (smoke)' if plan.smoke else ''}",
-        "",
-        f"{inline(why(case, verdict))}. {counted(verdict.rows) or 'No rows'}.",
-        "",
-        *(f"- ⚠ {inline(flag)}" for flag in flags(case)),
-        f"- session {code(case.run.session)}, evidence root {code(verdict.evidence_root_sha256)}",
-    ]
-    return "\n".join(lines) + "\n"
+def _not_tested(verdict: Verdict, cell: int) -> str:
+    silent = dict.fromkeys(r.name for r in verdict.rows if r.word is Word.NOT_TESTED and not has_figures(r))
+    shown = dict.fromkeys(r.name for r in verdict.rows if r.word is Word.NOT_TESTED and has_figures(r))
+    names = inline("; ".join(silent), 6 * cell) or "no row without figures"
+    beside = f"; figures without a verdict: {inline('; '.join(shown), 2 * cell)}" if shown else ""
+    return f"**Not tested**: {names}{beside}\n\n"
 
 
-def _note(row: Row) -> str:
-    cell = cell_text(row)
-    return f"- **{row.word}** {inline(row.name)}{f' ({inline(cell)})' if cell else ''}: {inline(row.reason)}\n"
+def _not_claimed(case: Case, verdict: Verdict, cell: int) -> Iterable[str]:
+    """Only what the verdict itself calls not tested, and what no session can say."""
+    groups = untested([r for r in verdict.rows if not has_figures(r)])
+    for group in groups[:GROUPS]:
+        names = shortened(list(group.names), 6)
+        yield f"- {inline(names, cell)} ({plural(group.rows, 'row')}): {inline(group.reason, cell)}\n"
+    if len(groups) > GROUPS:
+        yield f"- {len(groups) - GROUPS} more reasons in the folded rows\n"
+    if not any(row.tested for row in verdict.rows):
+        one = any(ONE_PAIR in row.reason for row in verdict.rows)
+        why_not = ONE_PAIR if one else "no pairs of launches were tested against each other"
+        yield f"- Speed, faster or slower: {why_not}\n"
+    if all(arm not in case.stack_locks for arm in Arm):
+        yield "- Any pull request's head: no arm has a lock, so what ran is known by version and model only\n"
+    yield "- Anything beyond the rows above: other models, prompts, lengths, hosts, engine versions or settings\n"
 
 
-def _table_row(row: Row) -> str:
-    figures = (row.name, cell_text(row), row.control or "-", row.candidate or "-", row.unit)
-    word = f"**{row.word}**" if row.word in NOTEWORTHY else str(row.word)
-    return f"| {' | '.join(map(inline, figures))} | {word} | {inline(row.reason)} |\n"
-
-
-def _identities(case: Case, verdict: Verdict) -> Iterable[str]:
-    run, plan = case.run, case.plan
-    for arm in Arm:
-        lock, differences = case.locks[arm], stack_differences(case, arm)
-        yield (
-            f"- {arm}: stack {inline(lock.stack)}, vLLM {inline(lock.engine_version)}, {inline(model_text(lock))}; "
-            + (f"against the profile: {inline(', '.join(differences))}\n" if differences else "the profile as it is\n")
-        )
-        # As code: what is there to be copied must hold no escapes.
-        yield from (f"  - {code(line)}\n" for line in (*image_lines(case, arm), *head_lines(case, arm)))
-    yield from (f"- candidate against control: {code(line)}\n" for line in lock_differences(case))
-    host = run.host
-    facts = (host.processor, plural(host.cores, "core"), f"{host.memory_mib:,} MiB", *(host.gpus or ("no GPU",)))
-    yield f"- host: {inline(', '.join(facts))}\n"
+def _evidence(case: Case, about: About, cell: int) -> Iterable[str]:
+    run = case.run
     identity, fault = harness_text(case)
-    yield f"- harness: {inline(identity)}{f' (**{inline(fault)}**)' if fault else ''}\n"
+    yield f"- {inline(about.sessions or 'no session ledger', 2 * cell)}\n"
+    if about.challenge is not None:
+        yield f"- challenge {code(about.challenge[:cell])} seeded the prompts\n"
+    yield f"- signature: {inline(about.signature or 'not signed', 2 * cell)}\n"
+    yield f"- evidence: {_link(about.evidence_url, cell)}\n"
     when = f"{run.started_wall} to {run.ended_wall or 'no recorded end'}"
-    yield f"- session: {inline(run.session)}, {inline(when)}, seed {plan.seed}\n"
-    yield f"- evidence root: {code(verdict.evidence_root_sha256)}\n"
+    yield f"- session {code(run.session)}, {code(when)}\n"
+    yield f"- harness {inline(identity)}{f' (**{inline(fault)}**)' if fault else ''}, seed {case.plan.seed}\n"
 
 
-def _late_kernels(case: Case) -> Iterable[str]:
-    """Lines that name a kernel; those that do not are in the page."""
-    for ledger in arm_ledgers(case):
-        for late in ledger.lines:
-            line = late.line
-            if line.kernel is not None:
-                source = f"{line.source}: {line.what}"
-                cells = [ledger.arm, late.mode, line.kernel, line.phase, source, line.specialisation or "-"]
-                yield f"| {' | '.join(map(inline, cells))} |\n"
-
-
-def _failures(case: Case) -> Iterable[str]:
-    for failure in failures(case):
-        how = f"{inline(failure.status)} at {inline(failure.stage)}: {inline(failure.reason)}"
-        where = f"{inline(failure.exit)}; {inline(failure.source)}"
-        tail = failure.log_tail[-LOG_TAIL_CHARACTERS:]
-        shown = f"Last lines of its log:\n\n{fenced(tail)}" if tail.strip() else "No line of its log was kept.\n"
-        yield f"**{inline(failure.launch)}**: {how} ({where})\n\n{shown}\n"
-
-
-def _not_claimed(verdict: Verdict) -> Iterable[str]:
-    """Only what the verdict itself calls not tested."""
-    for group in untested(verdict):
-        yield f"- {inline(', '.join(group.names))} ({plural(group.rows, 'row')}): {inline(group.reason)}\n"
-    yield "- Anything beyond the rows above: other models, prompts, lengths, hosts, engine versions or settings.\n"
-
-
-def _has_figures(row: Row) -> bool:
-    return row.control is not None or row.candidate is not None
+def _link(url: str | None, cell: int) -> str:
+    if url is None:
+        return "no link given"
+    return f"<{url}>" if LINK.fullmatch(url) else inline(url, 2 * cell)

@@ -88,9 +88,9 @@ def grouped(rows: Sequence[Row]) -> list[Group]:
     return [Group(name, tuple(r for r in rows if r.name == name)) for name in names]
 
 
-def untested(verdict: Verdict) -> list[Untested]:
+def untested(rows: Iterable[Row]) -> list[Untested]:
     """What the verdict says nothing about, by the reason why."""
-    rows = [r for r in verdict.rows if r.word is Word.NOT_TESTED]
+    rows = [r for r in rows if r.word is Word.NOT_TESTED]
     found = []
     for reason in dict.fromkeys(_without_figures(r.reason) for r in rows):
         alike = [r for r in rows if _without_figures(r.reason) == reason]

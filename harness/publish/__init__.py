@@ -1,0 +1,1 @@
+"""Evidence on a pull request: one comment per profile, and a status on the commit that was measured."""
