@@ -19,9 +19,9 @@ from harness.report.integrity import answers
 from harness.report.kinds import kind_lines
 from harness.report.launches import failures, harness_text, launch_lines, stack_differences
 from harness.report.ledgers import arm_ledgers, launch_ledgers
+from harness.report.lines import lines
 from harness.report.memories import gpu_tracks, tracks
 from harness.report.model import flags, grouped, noteworthy, untested, why
-from harness.report.pr_rows import pr_lines
 from harness.report.rank_figures import rank_figures
 from harness.report.speeds import panels
 from harness.report.starts import phase_names, starts
@@ -68,12 +68,12 @@ def _verdict(case: Case, verdict: Verdict) -> dict[str, Any]:
         "run": case.run,
         "flags": flags(case),
         "facts": session_facts(case, verdict),
-        "lines": pr_lines(verdict),
+        "lines": lines(verdict),
         "noteworthy": noteworthy(verdict),
         "cell_text": cell_text,
         "groups": (groups := grouped(verdict.rows)),
         "anchors": {group.name: f"row-{n}" for n, group in enumerate(groups)},
-        "untested": untested(verdict),
+        "untested": untested(verdict.rows),
     }
 
 
