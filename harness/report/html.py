@@ -14,7 +14,7 @@ from harness.report.sections import contents, sections
 from harness.report.sources import Sources
 from harness.report.text import plural, public, tokens_text
 
-SHORT = 15
+SHORT = 30
 """Longer figures are sentences, and read better from the left."""
 
 LONGEST = 20_000
