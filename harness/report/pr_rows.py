@@ -82,7 +82,7 @@ def _group(label: str, beginnings: tuple[str, ...], rows: Sequence[Row]) -> Iter
 
 
 def _subject(name: str, unit: str) -> str:
-    return f"{name}, {unit}" if unit and unit not in name else name
+    return name if not unit or name.endswith(unit) else f"{name}, {unit}"
 
 
 def _cells(rows: Sequence[Row]) -> str:

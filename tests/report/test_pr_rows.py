@@ -76,3 +76,8 @@ def test_cells_that_say_the_same_are_one_line_and_others_are_not() -> None:
 def test_what_was_not_tested_and_has_no_figure_is_left_to_the_full_list() -> None:
     assert lines(row("KV tokens", None, None, word=Word.NOT_TESTED)) == []
     assert lines(row("KV tokens", None, None, word=Word.VOID)) != []
+
+
+def test_a_unit_stands_beside_its_subject_once() -> None:
+    rows = (row("start-up", "1.0", "1.0", unit="s"), row("KV tokens", "1", "1", unit="tokens"))
+    assert [x[0] for x in lines(*rows)] == ["KV tokens", "start-up, s"]
