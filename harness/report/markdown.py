@@ -29,8 +29,8 @@ SHOWN = 8
 """Rows that are told before the table, and as many after it."""
 LINK = re.compile(r"https?://[\w.~:/?#@!$&'()*+,;=%-]+", re.ASCII)
 LINES = 60
-NARROW = 24
-"""Characters of a cell that is not broken into lines."""
+NARROW, WORD = 16, 24
+"""Characters of a cell that is not broken into lines, and of a word that may be."""
 GROUPS = 12
 DECIDING = (Word.FAIL, Word.SETUP_FAILURE, Word.VOID, Word.REFUSED, Word.INCONCLUSIVE)
 PLAIN = (Word.PASS, Word.IMPROVED, Word.NOT_TESTED)
@@ -124,7 +124,7 @@ def _table(verdict: Verdict, cell: int) -> str:
 
 
 def _line(line: Line, cell: int) -> str:
-    same = line.candidate == line.control and len(line.control) > NARROW
+    same = line.candidate == line.control and len(line.control) > WORD
     word = str(line.word) if line.word in PLAIN else f"**{line.word}**"
     texts = (line.control, "the same" if same else line.candidate, line.delta, line.state)
     cells = [inline(line.subject, cell), word, *(inline(text, cell) for text in texts)]
@@ -133,7 +133,9 @@ def _line(line: Line, cell: int) -> str:
 
 def _fitting(cell: str) -> str:
     """A short cell stays on one line, so that a row is one line high where it can be."""
-    return cell.replace(" ", "\u00a0") if len(cell) <= NARROW else breakable(cell, NARROW)
+    if len(cell) <= NARROW:
+        return cell.replace(" ", "\u00a0")
+    return breakable(cell, WORD).replace(" %", "\u00a0%")
 
 
 def _not_tested(verdict: Verdict, cell: int) -> str:

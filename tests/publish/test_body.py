@@ -92,9 +92,9 @@ def test_the_history_is_bounded_and_so_is_the_whole() -> None:
     "edited",
     [
         "<!-- qualify profile=tiny gone -->",
-        f"<!-- qualify profile=tiny head={HEAD} root={'a' * 64} ended=now verdict=pass session=%60%0A%40team -->",
-        f"<!-- qualify profile=tiny head=@team root={'a' * 64} ended=now verdict=pass session=s -->",
-        f"<!-- qualify profile=tiny head={HEAD} root={'a' * 64} ended=now verdict=great session=s -->",
+        f"<!-- qualify profile=tiny head={HEAD} root={'b' * 64} ended=now verdict=pass session=%60%0A%40team -->",
+        f"<!-- qualify profile=tiny head=@team root={'b' * 64} ended=now verdict=pass session=s -->",
+        f"<!-- qualify profile=tiny head={HEAD} root={'b' * 64} ended=now verdict=great session=s -->",
     ],
     ids=["gone", "session", "head", "verdict"],
 )

@@ -99,7 +99,7 @@ def test_parts_come_in_order_and_it_closes_with_what_is_not_claimed_and_the_sess
     text = comment(case, verdict, About(sessions="3 sessions of these locks here: 1 pass, 1 void, 1 aborted"))
     parts = [
         f"### {verdict.verdict.upper()}: patched against base, profile tiny",
-        "late\u00a0JIT",
+        "| late JIT",
         "**Not tested**",
         "**Exact heads**",
         f"**Manifest root** `{verdict.evidence_root_sha256}`",
