@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ class Browser:
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Network", "Runtime", "Log", "Audits"):
             self.call(f"{domain}.enable")
+        self.call("Page.setLifecycleEventsEnabled", enabled=True)
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """One command of the Chrome DevTools protocol, and its result."""
@@ -61,10 +62,17 @@ class Browser:
         """Open a file and wait until it is loaded."""
         self.look(size, scheme=scheme, media=media)
         self.events.clear()
-        self.call("Page.navigate", url=page.resolve().as_uri())
+        loader = self.call("Page.navigate", url=page.resolve().as_uri())["loaderId"]
+        self.until(
+            lambda: any(e["name"] == "load" and e["loaderId"] == loader for e in self.told("Page.lifecycleEvent"))
+        )
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        """Take what the browser tells until a condition holds."""
         deadline = time.monotonic() + PATIENCE_S
-        while self.evaluate("document.readyState") != "complete" or not self.told("Page.loadEventFired"):
-            assert time.monotonic() < deadline, f"{page} was not loaded within {PATIENCE_S:g} s"
+        while not condition():
+            assert time.monotonic() < deadline, f"waited for {PATIENCE_S:g} s, and it did not come"
+            self.events.append(self._next())
 
     def look(self, size: tuple[int, int], *, scheme: str = "light", media: str = "") -> None:
         """Take the shape of a device, a colour scheme and a medium (screen or print)."""
