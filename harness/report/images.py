@@ -35,6 +35,13 @@ def head_lines(case: Case, arm: Arm) -> list[str]:
     return [line for component in lock.components for line in (_component(component), *map(_head, component.heads))]
 
 
+def head_names(case: Case, arm: Arm) -> list[str]:
+    """`vllm #258 63b77c803149`: every pull request that is in an arm's image, short; never typed by hand."""
+    lock = case.stack_locks.get(arm)
+    heads = [(c.name, h) for c in lock.components for h in c.heads] if lock else []
+    return [f"{name} #{h.pr} {(h.head or h.expected)[:12]} {h.disposition}" for name, h in heads]
+
+
 def lock_differences(case: Case) -> list[str]:
     """How the candidate's lock differs from the control's; none where an arm has no lock."""
     control, candidate = (case.stack_locks.get(arm) for arm in Arm)

@@ -1,4 +1,4 @@
-"""Memory of every launch over time, with the phases of its course."""
+"""Memory of every launch over time, with the phases of its course and the kernels that came late."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from harness.judge.case import Case
 from harness.judge.read import LaunchEvidence
 from harness.judge.rows.memory import series
+from harness.observe.memory import Series
 from harness.observe.phases import PROCESS
 from harness.records import PlannedLaunch
+from harness.report.late_marks import LateMark, late_marks
 from harness.report.launches import in_order
 from harness.report.text import tokens_text
 from harness.words import Step
@@ -29,34 +31,74 @@ class Band:
 
 
 @dataclass(frozen=True)
+class Line:
+    """Samples of one GPU, or of the host, in seconds since the process was started and MiB."""
+
+    name: str
+    """`GPU 0`: by its place in the lane."""
+    times_s: tuple[float, ...]
+    mib: tuple[float, ...]
+
+    def between(self, begin_s: float, end_s: float) -> tuple[list[float], list[float]]:
+        """Times and sizes of a stretch, thinned without losing a dip or a peak."""
+        kept = thinned([(t, m) for t, m in zip(self.times_s, self.mib, strict=True) if begin_s <= t <= end_s])
+        return [t for t, _ in kept], [m for _, m in kept]
+
+
+@dataclass(frozen=True)
 class Track:
     """One launch's samples."""
 
     launch: PlannedLaunch
-    times_s: tuple[float, ...]
-    mib: tuple[float, ...]
+    lines: tuple[Line, ...]
     bands: tuple[Band, ...]
     ready_s: float | None
     stop_s: float | None
     source: str
-    measure: str = "RSS"
-    """What a sample is: PSS or RSS."""
+    measure: str
+    """`free memory of each GPU`, `PSS on the host`."""
+    free: bool
+    """Free memory, whose lowest counts; else used memory, whose highest does."""
+    late: tuple[LateMark, ...] = ()
 
     @property
     def course(self) -> list[Band]:
         """What was asked once the server was ready; readiness itself belongs to the start-up."""
         return [] if self.ready_s is None else [b for b in self.bands if b.end_s > self.ready_s]
 
-    def between(self, begin_s: float, end_s: float) -> tuple[list[float], list[float]]:
-        """Times and sizes of the samples of a stretch, thinned without losing a peak."""
-        kept = [(t, m) for t, m in zip(self.times_s, self.mib, strict=True) if begin_s <= t <= end_s]
-        thin = thinned(kept)
-        return [t for t, _ in thin], [m for _, m in thin]
+    @property
+    def begin_s(self) -> float:
+        """The first sample; of a GPU from before the server was started."""
+        return min(line.times_s[0] for line in self.lines)
+
+    @property
+    def end_s(self) -> float:
+        """The stop, or the last sample of a launch that did not come to it."""
+        return self.stop_s if self.stop_s is not None else max(line.times_s[-1] for line in self.lines)
+
+    @property
+    def course_end_s(self) -> float:
+        """Where a picture of the course ends."""
+        return max([b.end_s for b in self.course] + [self.end_s])
+
+    def extreme(self, line: Line) -> tuple[float, float] | None:
+        """Time and size of the sample of the course that counts; None for a launch that was never ready."""
+        if self.ready_s is None:
+            return None
+        course = [(t, m) for t, m in zip(line.times_s, line.mib, strict=True) if self.ready_s <= t <= self.end_s]
+        pick = min if self.free else max
+        return pick(course, key=lambda sample: sample[1], default=None)
 
 
 def tracks(case: Case) -> list[Track]:
-    """Every launch that was sampled, in run order."""
-    found = [_track(planned, case.launches[planned.id]) for planned in in_order(case)]
+    """The host's memory of every launch that was sampled, in run order."""
+    found = [_host(planned, case.launches[planned.id]) for planned in in_order(case)]
+    return [t for t in found if t is not None]
+
+
+def gpu_tracks(case: Case) -> list[Track]:
+    """Free memory of the GPUs of every launch whose GPUs were sampled, in run order."""
+    found = [_gpus(planned, case.launches[planned.id]) for planned in in_order(case)]
     return [t for t in found if t is not None]
 
 
@@ -70,22 +112,6 @@ def thinned(samples: Sequence[tuple[float, float]], limit: int = MAX_POINTS) -> 
         bucket = samples[begin : begin + size]
         kept += sorted({min(bucket, key=lambda s: s[1]), max(bucket, key=lambda s: s[1])})
     return kept
-
-
-def _track(planned: PlannedLaunch, launch: LaunchEvidence) -> Track | None:
-    origin, found = launch.mark_ns(PROCESS), series(launch)
-    if origin is None or not found.times_ns:
-        return None
-    return Track(
-        launch=planned,
-        times_s=tuple((t - origin) / 1e9 for t in found.times_ns),
-        mib=found.mib,
-        bands=tuple(bands(launch, origin)),
-        ready_s=since(origin, launch.ready_ns),
-        stop_s=since(origin, launch.mark_ns("stop asked")),
-        source=f"launches/{planned.id}/host.parquet, timeline.jsonl",
-        measure=launch.host_memory.best[0],
-    )
 
 
 def bands(launch: LaunchEvidence, origin_ns: int) -> list[Band]:
@@ -105,6 +131,36 @@ def bands(launch: LaunchEvidence, origin_ns: int) -> list[Band]:
     return found
 
 
-def since(origin_ns: int, time_ns: int | None) -> float | None:
-    """Seconds from one time to another; None where there is none."""
+def _host(planned: PlannedLaunch, launch: LaunchEvidence) -> Track | None:
+    measure = f"{launch.host_memory.best[0]} on the host"
+    return _track(planned, launch, {"host": series(launch)}, "host.parquet", measure, free=False)
+
+
+def _gpus(planned: PlannedLaunch, launch: LaunchEvidence) -> Track | None:
+    free = {f"GPU {n}": gpu.free for n, gpu in enumerate(launch.gpu.gpus.values())}
+    return _track(planned, launch, free, "gpu.parquet", "free memory of each GPU", free=True)
+
+
+def _track(
+    planned: PlannedLaunch, launch: LaunchEvidence, found: dict[str, Series], file: str, measure: str, *, free: bool
+) -> Track | None:
+    origin = launch.mark_ns(PROCESS)
+    if origin is None or not any(s.times_ns for s in found.values()):
+        return None
+    return Track(
+        launch=planned,
+        lines=tuple(
+            Line(name, tuple((t - origin) / 1e9 for t in s.times_ns), s.mib) for name, s in found.items() if s.times_ns
+        ),
+        bands=tuple(bands(launch, origin)),
+        ready_s=_since(origin, launch.ready_ns),
+        stop_s=_since(origin, launch.mark_ns("stop asked")),
+        source=f"launches/{planned.id}/{file}",
+        measure=measure,
+        free=free,
+        late=tuple(late_marks(launch, origin)),
+    )
+
+
+def _since(origin_ns: int, time_ns: int | None) -> float | None:
     return None if time_ns is None else (time_ns - origin_ns) / 1e9

@@ -1,24 +1,18 @@
-"""What both reports say about the evidence itself: who signs it, what dates it, what else was run of these locks."""
+"""What is said of the evidence itself, beside a verdict: who signs it, what dates it, what else was run of its locks."""
 
 from __future__ import annotations
 
-from harness.evidence.sessions import ledger_counts, ledger_fault
-from harness.evidence.statement import signer_text
+from harness.evidence.sessions import ledger_fault
 from harness.judge.case import Case
 from harness.records import Verdict
+from harness.report.about import about
 
 
 def seal_lines(case: Case, verdict: Verdict) -> list[str]:
-    """Facts, a line each, as plain text: reports escape them.
-
-    All from the evidence: who signs is known before the first launch, so that the signature can cover the report.
-    """
-    challenge = case.plan.challenge
-    return [
-        f"statements: {signer_text(case.run.signer)}",
-        f"challenge: {challenge} (the prompts follow from it)" if challenge else "challenge: none was given",
-        f"ledger: {ledger_counts(case.bundle, verdict)}",
-    ]
+    """Facts, a line each, as plain text."""
+    found = about(case, verdict)
+    challenge = f"{found.challenge} (the prompts follow from it)" if found.challenge else "none was given"
+    return [f"statements: {found.signature}", f"challenge: {challenge}", f"ledger: {found.sessions}"]
 
 
 def seal_flags(case: Case) -> list[str]:

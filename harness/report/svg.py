@@ -24,8 +24,15 @@ PIXELS_PER_INCH = 72
 INK, FAINT, GRID = "#000101", "#000202", "#000303"
 CONTROL, CANDIDATE = "#000404", "#000505"
 UNEXPLAINED = "#000606"
+ON_LIGHT, ON_DARK = "#000707", "#000808"
+LATE = "#000909"
 PHASES = tuple(f"#0010{n:02x}" for n in range(14))
-BANDS = tuple(f"#0020{n:02x}" for n in range(11))
+_DARK_PHASES = (0,)
+"""Colours of phases on which black is hard to read."""
+
+BANDS = tuple(f"#0020{n:02x}" for n in range(12))
+"""Enough for every step of a course, and for one to come."""
+
 
 _VARIABLES = {
     INK: "ink",
@@ -34,6 +41,9 @@ _VARIABLES = {
     CONTROL: "control",
     CANDIDATE: "candidate",
     UNEXPLAINED: "unexplained",
+    ON_LIGHT: "on-light",
+    ON_DARK: "on-dark",
+    LATE: "late",
     **{c: f"phase-{n}" for n, c in enumerate(PHASES)},
     **{c: f"band-{n}" for n, c in enumerate(BANDS)},
 }
@@ -70,6 +80,11 @@ _DECIMALS = re.compile(r"(\.\d\d)\d+")
 _COLOUR = re.compile(r"#00[0-2]\d[0-9a-f]{2}\b")
 
 
+def on_phase(number: int) -> str:
+    """Colour of a text that stands on a phase's bar."""
+    return ON_DARK if number % len(PHASES) in _DARK_PHASES else ON_LIGHT
+
+
 @contextmanager
 def drawing(width: int, height: int) -> Iterator[Figure]:
     """An empty figure of that many pixels, in the style of all pictures; draw and render inside."""
@@ -77,7 +92,14 @@ def drawing(width: int, height: int) -> Iterator[Figure]:
         yield Figure(figsize=(width / PIXELS_PER_INCH, height / PIXELS_PER_INCH), dpi=PIXELS_PER_INCH)
 
 
-def rendered(figure: Figure, name: str, title: str, notes: Mapping[str, tuple[str, str]] | None = None) -> Markup:
+def rendered(
+    figure: Figure,
+    name: str,
+    title: str,
+    notes: Mapping[str, tuple[str, str]] | None = None,
+    *,
+    told: str = "",
+) -> Markup:
     """The figure as an <svg> element.
 
     Args:
@@ -85,6 +107,7 @@ def rendered(figure: Figure, name: str, title: str, notes: Mapping[str, tuple[st
         name: Unique within the page; identifiers in the picture begin with it.
         title: What the picture shows, for those who cannot see it.
         notes: By the gid of an artist: its class, and the text that a pointer shows over it.
+        told: Its figures in words, for those who cannot see it.
     """
     buffer = io.StringIO()
     FigureCanvasSVG(figure)
@@ -96,7 +119,7 @@ def rendered(figure: Figure, name: str, title: str, notes: Mapping[str, tuple[st
     _adapt(root, name, notes or {})
     for element in root.iter():
         _shrink(element)
-    _describe(root, name, title)
+    _describe(root, name, title, told)
     return Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704  # escaped by ElementTree
 
 
@@ -130,7 +153,7 @@ def _shrink(element: ET.Element) -> None:
     """Half of matplotlib's SVG are decimals that no screen shows, and one style said a hundred times."""
     for key in _NUMBERS & element.attrib.keys():
         element.set(key, _DECIMALS.sub(r"\1", element.attrib[key]).strip().replace("\n", ""))
-    if element.tag not in ("text", "tspan", "title"):
+    if element.tag not in ("text", "tspan", "title", "desc"):
         element.text = None
     element.tail = None
     marks = [c for c in element if c.tag == "use"]
@@ -146,7 +169,7 @@ def _themed(value: str, name: str) -> str:
     return _COLOUR.sub(lambda m: f"var(--{_VARIABLES[m[0]]})" if m[0] in _VARIABLES else m[0], value)
 
 
-def _describe(root: ET.Element, name: str, title: str) -> None:
+def _describe(root: ET.Element, name: str, title: str, told: str) -> None:
     for key in ("width", "height", "version"):
         root.attrib.pop(key, None)
     width = float(root.attrib["viewBox"].split()[2])
@@ -157,3 +180,8 @@ def _describe(root: ET.Element, name: str, title: str) -> None:
     label = ET.Element("title", {"id": f"{name}-title"})
     label.text = title
     root.insert(0, label)
+    if told:
+        root.set("aria-describedby", f"{name}-desc")
+        description = ET.Element("desc", {"id": f"{name}-desc"})
+        description.text = told
+        root.insert(1, description)

@@ -56,6 +56,11 @@ def plural(count: int, what: str, many: str = "") -> str:
     return f"{count:,} {what if count == 1 else many or f'{what}s'}"
 
 
+def signed(value: float) -> str:
+    """`+1.2 %`; what rounds to nothing is never less than nothing."""
+    return f"{round(value, 1) + 0.0:+,.1f} %"
+
+
 def tokens_text(context_tokens: int | None) -> str:
     """A context's length as people of this field say it: 2K, 32K, 1,000."""
     if context_tokens is None:

@@ -103,9 +103,9 @@ def judged(folder: Path, change: Callable[[Arm, Seen], Seen] = lambda _, seen: s
     return judge_case(case)
 
 
-def seen_case(folder: Path, change: Callable[[Arm, Seen], Seen]) -> Case:
-    """The same, not yet judged."""
-    case = read_case(Session(folder, {"host.gpus": 1}).build())
+def seen_case(folder: Path, change: Callable[[Arm, Seen], Seen], overrides: Mapping[str, object] | None = None) -> Case:
+    """The same, not yet judged; with values of the profile by their dotted keys."""
+    case = read_case(Session(folder, {"host.gpus": 1, **(overrides or {})}).build())
     for launch in case.launches.values():
         assert launch.record is not None
         # As cached_property does: the launch's folder holds no file of a sampler.

@@ -1,0 +1,52 @@
+"""What all pictures share: axes placed by pixels, and how an arm and a step of the course look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from harness.report import svg
+from harness.report.memories import Band
+from harness.words import Arm, Step
+
+SMALL = 10.5
+ARM_COLOURS = {Arm.CONTROL: svg.CONTROL, Arm.CANDIDATE: svg.CANDIDATE}
+ARM_MARKERS = {Arm.CONTROL: "o", Arm.CANDIDATE: "s"}
+"""An arm is never told by its colour alone."""
+
+ARM_LINES: dict[Arm, Any] = {Arm.CONTROL: "solid", Arm.CANDIDATE: (0, (5, 1.2))}
+STEP_BANDS = dict(zip(Step, svg.BANDS, strict=False))
+LABEL_FITS_PX = 13
+"""A band narrower than a line of its rotated label stays without one; the legend names it by its colour."""
+LETTER_PX = 5.6
+"""Width of a letter of such a label."""
+
+
+def pixel_axes(figure: Figure, left: float, bottom: float, right: float, top: float) -> Axes:
+    """Axes between these pixels of the figure, counted from its lower left corner."""
+    width, height = (figure.get_size_inches() * svg.PIXELS_PER_INCH).tolist()
+    axes = figure.add_axes((left / width, bottom / height, (right - left) / width, (top - bottom) / height))
+    axes.tick_params(labelsize=SMALL)
+    axes.yaxis.set_major_formatter(plain)
+    return axes
+
+
+def plain(value: float, place: float) -> str:
+    """A tick's label: 12,000 and not 1.2e4."""
+    del place
+    return f"{value:,.10g}"
+
+
+def shade_course(axes: Axes, course: Sequence[Band], seconds: float, room_px: float) -> None:
+    """Steps of the course as bands behind the lines; names where there is room for them, along and across."""
+    pixels_per_s = axes.get_window_extent().width / max(seconds, 1e-3)
+    for band in course:
+        axes.axvspan(band.begin_s, band.end_s, facecolor=STEP_BANDS[band.step], linewidth=0, zorder=0.1)
+        along = (band.end_s - band.begin_s) * pixels_per_s
+        if along >= LABEL_FITS_PX and len(band.label) * LETTER_PX <= room_px:
+            middle = (band.begin_s + band.end_s) / 2
+            place = {"rotation": 90, "ha": "center", "va": "top", "fontsize": 9.5, "color": svg.FAINT}
+            axes.text(middle, 0.97, band.label, transform=axes.get_xaxis_transform(), **place)  # type: ignore[arg-type]
