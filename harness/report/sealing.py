@@ -1,4 +1,4 @@
-"""What is said of the evidence itself, beside a verdict: who signs it, what dates it, what else was run of its locks."""
+"""What is said of the evidence itself, beside a verdict: who signs it, what dates it, what else was run."""
 
 from __future__ import annotations
 
