@@ -11,6 +11,7 @@ from pathlib import Path
 
 from harness.errors import BundleError, SetupFailure
 from harness.evidence.bundle import Bundle, write_record
+from harness.evidence.exported import is_export
 from harness.evidence.manifest import seal
 from harness.judge.case import read_case
 from harness.judge.verdict import judge_case
@@ -73,7 +74,7 @@ def judge_and_report(bundle: Bundle) -> tuple[Verdict, list[str]]:
 
 
 def bundle_at(place: str | None) -> Bundle:
-    """The bundle at a path, or the newest one.
+    """The bundle at a path, or the newest one; an exported one is laid out beside itself.
 
     Raises:
         BundleError: there is none.
@@ -81,6 +82,10 @@ def bundle_at(place: str | None) -> Bundle:
     root = Path(place) if place else results_root() / "latest"
     if not (root / "plan.json").is_file():
         raise BundleError(f"{root} is no bundle (no plan.json); give the folder of a session below results/")
+    if is_export(root):
+        from harness.exporting import unpacked  # noqa: PLC0415  # only exports need it
+
+        root = unpacked(root)
     return Bundle(root.resolve())
 
 

@@ -10,11 +10,12 @@ import hashlib
 from pathlib import Path
 
 from harness.evidence.bundle import write_atomically
+from harness.evidence.originals import ORIGINALS, read_originals
 
 MANIFEST = "SHA256SUMS"
 UNFINISHED = ".*.tmp"
 """Files that `write_atomically` had not renamed yet."""
-DERIVED = ("verdict.json", "report", MANIFEST)
+DERIVED = ("verdict.json", "report", MANIFEST, ORIGINALS)
 
 
 def evidence_files(root: Path) -> list[Path]:
@@ -27,7 +28,10 @@ def evidence_files(root: Path) -> list[Path]:
 
 
 def manifest_text(root: Path) -> str:
-    """The manifest in the format of sha256sum(1)."""
+    """The manifest in the format of sha256sum(1); in a bundle that was exported that of its original."""
+    if (originals := read_originals(root)) is not None:
+        files = sorted((name, entry.sha256) for name, entry in originals.files.items())
+        return "".join(f"{sha256}  {name}\n" for name, sha256 in files if name.partition("/")[0] not in DERIVED)
     lines = []
     for path in evidence_files(root):
         with path.open("rb") as stream:
