@@ -113,7 +113,7 @@ def _copy(source: Path, target: Path, name: str, redactor: Redactor) -> Original
             size += len(piece)
             places = redactor.places(piece)
             if signed or pinned:
-                _refuse(name, [one for one in places if signed or one.kind in CREDENTIALS], lines.line)
+                _refuse(name, [one for one in places if signed or one.kind in CREDENTIALS], lines.line, piece)
                 places = []
             lines.add(piece, places)
             copy.write(redactor.replaced(piece, places))
@@ -124,11 +124,12 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(Path(name).match(p) for p in patterns)
 
 
-def _refuse(name: str, places: list[Found], first_line: int) -> None:
+def _refuse(name: str, places: list[Found], first_line: int, piece: bytes) -> None:
     if places:
+        line = first_line + piece.count(b"\n", 0, places[0].begin)
         raise BundleError(
-            f"{name}: holds a {places[0].kind}, {places[0].begin} bytes behind the beginning of line {first_line}. It "
-            "is signed, or a hash in what is signed names it, so it cannot be redacted: nothing was exported"
+            f"{name}: line {line} holds a {places[0].kind}. It is signed, or a hash in what is signed names it, so it "
+            "cannot be redacted: nothing was exported"
         )
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from harness.evidence.redaction.kinds import Kind
 from harness.evidence.redaction.rules import BEFORE, RULES
+
+_ESCAPED_SPACE = re.compile(rb"\\+[nrtbf]")
+_ESCAPES = (b"n", b"r", b"t", b"b", b"f", b"u", b'"', b"/")
 
 
 @dataclass(frozen=True, order=True)
@@ -71,11 +75,26 @@ def as_text(value: bytes) -> str:
 
 
 def _in_bytes(data: bytes) -> Iterator[Found]:
+    yield from _in_view(data, data)
+    if b"\\" in data:
+        # The `n` of a `\n` in JSON is no letter of the word behind it.
+        yield from _in_view(_ESCAPED_SPACE.sub(lambda m: b" " * len(m[0]), data), data)
+
+
+def _in_view(view: bytes, data: bytes) -> Iterator[Found]:
     for rule in RULES:
-        if rule.needles and not any(n in data for n in rule.needles_in_bytes):
+        if rule.needles and not any(n in view for n in rule.needles_in_bytes):
             continue
-        for match in rule.in_bytes.finditer(data):
+        for match in rule.in_bytes.finditer(view):
             begin, end = match.span("it")
-            value = as_text(match["it"])
-            if not rule.stays(value, data[max(0, begin - BEFORE) : begin].decode("latin-1")):
+            if _is_escaped(data, begin):
+                begin += 1
+            value = as_text(data[begin:end])
+            if value and not rule.stays(value, view[max(0, begin - BEFORE) : begin].decode("latin-1")):
                 yield Found(begin, end, rule.kind, value, rule.learnt)
+
+
+def _is_escaped(data: bytes, at: int) -> bool:
+    """True behind a backslash that makes a letter a part of itself, as JSON does."""
+    backslashes = at - len(data[max(0, at - 16) : at].rstrip(b"\\")) - max(0, at - 16)
+    return backslashes % 2 == 1 and data[at : at + 1] in _ESCAPES

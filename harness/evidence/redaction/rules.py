@@ -69,8 +69,8 @@ class Rule:
         )
 
 
-_QUOTE = r"(?:\\?[\"'])?"
-"""A quotation mark, or one inside a JSON string, or none."""
+_QUOTE = r"(?:\\{0,3}[\"'])?"
+"""A quotation mark, or one inside a JSON string, or inside one that is inside one; or none."""
 _IS = rf"{_QUOTE}\s{{0,2}}[=:]\s{{0,9}}\[?\s{{0,9}}{_QUOTE}"
 """Between a name and its value: `=`, `: `, `": "`, `': ['`."""
 _VALUE = r"[^\s\"'\\,;\]})&<>]+"
@@ -101,7 +101,7 @@ RULES: tuple[Rule, ...] = (
         learnt=False,
     ),
     Rule(Kind.TOKEN, rf"{_WORD}(?P<it>hf_[A-Za-z0-9]{{16,}})", ("hf_",)),
-    Rule(Kind.TOKEN, rf"{_WORD}(?P<it>(?:gh[pousr]|github_pat)_\w{{16,}})", ("gh",)),
+    Rule(Kind.TOKEN, rf"{_WORD}(?P<it>(?:gh[pousr]|github_pat)_\w{{16,}})", ("gh", "github_pat_")),
     Rule(
         Kind.TOKEN,
         r"(?<![\w-])(?P<it>(?:sk|nvapi|glpat|xox[abeprs])-(?=[\w-]*\d|[A-Za-z]{20})[\w-]{16,})",
@@ -198,9 +198,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         Kind.HOST,
-        r"(?:(?<=--)host|master-addr|node-ip|(?<=[\"'])host)"
-        rf"{_QUOTE}(?:\s*,\s*|\s{{0,2}}[=: ]\s{{0,2}})[\"'](?P<it>{_NAMED})",
-        ("host", "master-addr", "node-ip"),
+        rf"(?:--(?:host|master-addr|node-ip){_QUOTE}(?:\s*,\s*|[= ])|[\"']host[\"']\s?:\s){_QUOTE}(?P<it>{_NAMED})",
+        ("--host", "--master-addr", "--node-ip", 'host"', "host'"),
         really=names_somebody,
     ),
     Rule(
@@ -221,7 +220,11 @@ RULES: tuple[Rule, ...] = (
         (".local", ".internal", ".lan", ".corp", ".intranet", ".home", ".ts.net"),
     ),
     Rule(Kind.HOST, r"(?<![\w@])[a-z_][\w-]*@(?P<it>[A-Za-z][\w.-]*):[~/]", ("@",), keep=r".*\.(?:com|org|net|io)"),
-    Rule(Kind.USER, r"[/\\](?:home|Users)[/\\]{1,2}(?P<it>[^/\\\s\"'<>:|*?,;)\]}(\[{$]+)", really=names_somebody),
+    Rule(
+        Kind.USER,
+        r"[/\\](?:home|Users)[/\\]{1,2}(?P<it>(?:[^/\\\s\"'<>:|*?,;)\]}(\[{$]|\\u[0-9a-f]{4})+)",
+        really=names_somebody,
+    ),
     Rule(
         Kind.USER,
         r"/(?:users|scratch|netscratch)/(?P<it>[A-Za-z_][\w-]*)(?=/)",
