@@ -69,7 +69,7 @@ IDENTITY = Table(
             "sha256",
             Kind.TEXT,
             "over ids, text and finish reason; missing for an empty answer",
-            lambda x: x.output.sha256 or None,
+            lambda x: x.output.sha256,
         ),
         Column("same", Kind.FLAG, "the same bytes as the control's; missing where not comparable", lambda x: x.same),
         Column(

@@ -55,8 +55,8 @@ LATE_JIT = Table(
         Column("phase", Kind.TEXT, "when it happened", _text(lambda x: x.phase)),
         Column("late", Kind.FLAG, "after the monitor was armed or, without one, after KV sizing", lambda x: x[1].late),
         Column("count", Kind.INTEGER, "equal events", lambda x: x[1].count),
-        Column("requests", Kind.TEXT, "requests in flight, the first few", lambda x: " ".join(x[1].requests) or None),
-        Column("ranks", Kind.TEXT, "ranks that saw it", lambda x: " ".join(x[1].ranks) or None),
+        Column("requests", Kind.TEXT, "requests in flight, the first few", lambda x: " ".join(x[1].requests)),
+        Column("ranks", Kind.TEXT, "ranks that saw it", lambda x: " ".join(x[1].ranks)),
         Column(
             "seconds",
             Kind.NUMBER,

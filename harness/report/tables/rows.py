@@ -48,7 +48,7 @@ ROWS = Table(
             unit="see unit",
         ),
         Column("candidate_value", Kind.NUMBER, "the candidate's, likewise", _figure("candidate"), unit="see unit"),
-        Column("unit", Kind.TEXT, "unit of both figures", lambda x: x[1].unit or None),
+        Column("unit", Kind.TEXT, "unit of both figures", lambda x: x[1].unit),
         Column("reason", Kind.TEXT, "why that word", lambda x: public(x[1].reason)),
         Column(
             "sources",

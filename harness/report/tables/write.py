@@ -89,8 +89,8 @@ def explained(tables: tuple[Table, ...] = TABLES) -> str:
 
 
 def _plain(value: object) -> object:
-    """Members of an enumeration as their text."""
-    return str(value) if isinstance(value, str) else value
+    """Members of an enumeration as their text; a text that says nothing is missing, as a CSV has it."""
+    return (str(value) or None) if isinstance(value, str) else value
 
 
 def _for_pandas(table: Table) -> Mapping[str, str]:
