@@ -79,17 +79,15 @@ def is_derived(name: str) -> bool:
 
 
 def note(originals: Originals) -> str:
-    """What a reader must know about the hashes of an export, in one sentence each."""
-    redacted = [name for name, entry in originals.files.items() if entry.redactions]
-    same = sum(entry.unchanged for entry in originals.files.values())
+    """What a reader must know about the hashes of an export; verdict and report, which are derived, not counted."""
+    evidence = [entry for entry in originals.files.values() if not entry.derived]
+    redacted = sum(bool(entry.redactions) for entry in evidence)
     if not redacted:
-        return (
-            f"Nothing was redacted: all {same} files of the evidence are the original's, and their hashes are checked."
-        )
+        return f"Nothing was redacted: all {len(evidence)} files are the original's, and their hashes are checked."
     return (
-        f"{len(redacted)} of {len(originals.files)} files were redacted: their originals' hashes, and that nothing but "
-        "private words was changed in them, can only be checked by whoever holds the original. The other "
-        f"{same} files of the evidence are the original's, and their hashes are checked."
+        f"{redacted} of {len(evidence)} files were redacted: their originals' hashes, and that nothing but private "
+        "words was changed in them, can only be checked by whoever holds the original. The other "
+        f"{len(evidence) - redacted} files are the original's, and their hashes are checked."
     )
 
 

@@ -29,7 +29,9 @@ def test_page_loads_nothing_and_runs_nothing(sound: Judged) -> None:
     assert not found.of("script")
     assert not [t for t, _ in found.elements if t in ("link", "img", "iframe", "object", "embed", "form")]
     assert not re.search(r"url\((?!#)|@import|javascript:|\bon\w+=", text)
-    assert all(a["href"].startswith(("#", "../launches/", "../plan.json", "../run.json", "tables/")) for a in found.of("a"))
+    assert all(
+        a["href"].startswith(("#", "../launches/", "../plan.json", "../run.json", "tables/")) for a in found.of("a")
+    )
     assert all(u["href"].startswith("#") for u in found.of("use"))
 
 

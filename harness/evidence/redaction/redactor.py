@@ -18,6 +18,8 @@ SHORTEST_WORD = 3
 LEARNT_FROM = {Kind.USER: 4, Kind.HOST: 4, Kind.SECRET: 8, Kind.SERIAL: 8}
 """Characters from which a thing is looked for beyond the place that gave it away: shorter ones mean too much else."""
 
+_KEY_LINE = re.compile(rb"[A-Za-z0-9+/=]{40,}")
+
 _BOUNDED = frozenset({Kind.USER, Kind.HOST, Kind.SERIAL, Kind.ADDRESS, Kind.EMAIL})
 """Only where no letter, digit or dot-and-digit goes on before or behind."""
 
@@ -52,7 +54,11 @@ class Redactor:
         """Take note of everything private in a piece."""
         for one in self._by_rules(data):
             self._values.setdefault(one.kind, set()).add(one.value)
-            if one.learnt and len(one.value) >= LEARNT_FROM.get(one.kind, 1):
+            if one.kind is Kind.KEY:  # a part of it may be quoted elsewhere, without what it is known by
+                self._learnt |= {
+                    line: Kind.KEY for line in _KEY_LINE.findall(one.value.encode("utf-8", "surrogatepass"))
+                }
+            elif one.learnt and len(one.value) >= LEARNT_FROM.get(one.kind, 1):
                 self._learnt.setdefault(one.value.encode("utf-8", "surrogatepass"), one.kind)
 
     def number(self) -> None:
@@ -108,7 +114,7 @@ class Redactor:
         ]
 
     def _placeholder(self, one: Found) -> str:
-        return placeholder(one.kind, one.value, self._numbers[one.kind, _folded(one.kind, one.value)])
+        return placeholder(one.kind, one.value, self._numbers.get((one.kind, _folded(one.kind, one.value)), 0))
 
 
 def pieces(stream: IO[bytes]) -> Iterator[bytes]:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import ConfigError
+from harness.evidence.redaction.here import known_here
 from harness.evidence.redaction.kinds import Kind
 from harness.evidence.redaction.placeholders import placeholder
 from harness.evidence.redaction.redactor import Redactor, pieces
@@ -75,6 +76,11 @@ def test_a_private_key_keeps_its_lines() -> None:
     assert not any(line in text for line in KEY_LINES)
 
 
+def test_a_line_of_a_private_key_goes_where_it_stands_alone_too() -> None:
+    _, text = redacted(PRIVATE_KEY, f"... {KEY_LINES[1]}")
+    assert re.fullmatch(r"\.\.\. x+", text)
+
+
 # --- learning ----------------------------------------------------------------------------------------
 
 
@@ -110,6 +116,31 @@ def test_an_address_that_is_also_a_version_stays_one() -> None:
 
 def test_the_names_of_this_machine_are_known_without_a_rule() -> None:
     assert redacted("ran on rigel-77", known=((Kind.HOST, "rigel-77"),)) == ["ran on host0001"]
+
+
+@pytest.mark.parametrize(
+    ("host", "account", "known"),
+    [
+        ("rigel-77.lab.example", "hannelore", ["rigel-77.lab.example", "rigel-77", "hannelore"]),
+        ("localhost", "root", []),
+        ("gpu", "jo", []),
+    ],
+)
+def test_what_this_machine_is_called_is_known_unless_every_machine_is(
+    monkeypatch: pytest.MonkeyPatch, host: str, account: str, known: list[str]
+) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: host)
+    monkeypatch.setattr("getpass.getuser", lambda: account)
+    assert [value for _, value in known_here()] == known
+
+
+def test_an_account_without_a_name_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nameless() -> str:
+        raise OSError("no such account")
+
+    monkeypatch.setattr("socket.gethostname", lambda: "localhost")
+    monkeypatch.setattr("getpass.getuser", nameless)
+    assert known_here() == []
 
 
 def test_words_of_the_user_go_whatever_their_case() -> None:
