@@ -55,9 +55,7 @@ class Redactor:
         for one in self._by_rules(data):
             self._values.setdefault(one.kind, set()).add(one.value)
             if one.kind is Kind.KEY:  # a part of it may be quoted elsewhere, without what it is known by
-                self._learnt |= {
-                    line: Kind.KEY for line in _KEY_LINE.findall(one.value.encode("utf-8", "surrogatepass"))
-                }
+                self._learnt |= dict.fromkeys(_KEY_LINE.findall(one.value.encode()), Kind.KEY)
             elif one.learnt and len(one.value) >= LEARNT_FROM.get(one.kind, 1):
                 self._learnt.setdefault(one.value.encode("utf-8", "surrogatepass"), one.kind)
 
