@@ -56,14 +56,14 @@ def laid_out(root: Path, into: Path) -> tuple[Path, list[Mismatch]]:
         names.add(name)
         place = f"{name}{ENDING}" if entry.form == "zst" else name
         known.add(place)
-        if is_derived(name):
+        if is_rewritten(name):
             continue
         if place in stored:
             found += _laid_out(stored[place], into / name, name, entry)
         else:
             found.append(Mismatch(name, "file", f"{place} of the export", None))
     for name in sorted(stored.keys() - {ORIGINALS, EXPORT_SUMS}):
-        if is_derived(name):
+        if is_rewritten(name):
             if name not in originals.files:
                 names.add(name)
             shutil.copyfile(stored[name], _place(into / name))
@@ -73,7 +73,7 @@ def laid_out(root: Path, into: Path) -> tuple[Path, list[Mismatch]]:
     return into, found
 
 
-def is_derived(name: str) -> bool:
+def is_rewritten(name: str) -> bool:
     """True for verdict and report, which an export holds as they follow from its redacted evidence."""
     return name.partition("/")[0] in REWRITTEN
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import BundleError
-from harness.evidence.exported import is_derived
+from harness.evidence.exported import is_rewritten
 from harness.evidence.manifest import MANIFEST, UNFINISHED
 from harness.evidence.names import name_fault
 from harness.evidence.originals import ORIGINALS, OriginalFile, Removed
@@ -46,7 +46,7 @@ def stage(source: Path, target: Path, redactor: Redactor) -> Staged:
     names = list(_names(source))
     for name in names:
         redactor.learn(name.encode())
-        if not is_derived(name):
+        if not is_rewritten(name):
             _learn(source / name, redactor)
     redactor.number()
     for name in names:
@@ -91,7 +91,7 @@ def _learn(path: Path, redactor: Redactor) -> None:
 
 def _copy(source: Path, target: Path, name: str, redactor: Redactor) -> OriginalFile:
     digest, size = hashlib.sha256(), 0
-    if is_derived(name):
+    if is_rewritten(name):
         with source.open("rb") as stream:
             return OriginalFile(
                 sha256=hashlib.file_digest(stream, "sha256").hexdigest(),

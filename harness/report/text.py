@@ -35,8 +35,8 @@ def _short_path(match: re.Match[str]) -> str:
     path = match[0]
     if path.strip("/").count("/") == 0:  # `/health`, `/tmp`: names nothing
         return path
-    if (found := found_in_text(path)) and found[-1].end == len(path.rstrip("/")):  # a home, of whom says its name
-        return f"…/[{found[-1].kind}]"
+    if (found := found_in_text(path)) and "/" not in (behind := path[found[-1].end :].rstrip("/")):
+        return f"…/[{found[-1].kind}]{behind}"  # a home: its name says whose
     if installed := _INSTALLED.search(path):
         return f"…/{installed[1]}"
     return f"…/{path.rstrip('/').rpartition('/')[2]}"

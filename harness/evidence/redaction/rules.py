@@ -222,7 +222,7 @@ RULES: tuple[Rule, ...] = (
     Rule(Kind.HOST, r"(?<![\w@])[a-z_][\w-]*@(?P<it>[A-Za-z][\w.-]*):[~/]", ("@",), keep=r".*\.(?:com|org|net|io)"),
     Rule(
         Kind.USER,
-        r"[/\\](?:home|Users)[/\\]{1,2}(?P<it>(?:[^/\\\s\"'<>:|*?,;)\]}(\[{$]|\\u[0-9a-f]{4})+)",
+        r"[/\\](?:home|Users)[/\\]{1,2}(?P<it>(?:[^/\\\s\"'`<>:|*?,;)\]}(\[{$]|\\u[0-9a-f]{4})+)",
         really=names_somebody,
     ),
     Rule(

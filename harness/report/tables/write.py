@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,8 +26,11 @@ HEAD = """# Tables
 Written by `qualify run` and `qualify report` from the bundle's evidence and verdict. Each table is a `.parquet`, most
 are a `.csv` too. What was not obtained is missing (empty in a CSV, NA or NaN in pandas) and never 0. Times count from
 the start of the launch's process, on the monotonic clock. `pandas.read_parquet` gives every column the type that stands
-here; of a CSV, pandas guesses.
+here; of a CSV, pandas guesses. In a CSV, a text that a spreadsheet would run as a formula has an apostrophe before it.
 """
+
+_FORMULA = re.compile(r"^(?=[=@\t\r]|[+-][A-Za-z(=@])")
+"""Strangers' text stands in these tables, and people open a CSV with a spreadsheet."""
 
 
 def write_tables(folder: Path, case: Case, verdict: Verdict) -> None:
@@ -57,7 +61,9 @@ def frame(table: Table, case: Case, verdict: Verdict) -> pd.DataFrame:
 
 
 def csv_bytes(found: pd.DataFrame) -> bytes:
-    """A table as CSV (RFC 4180, but lines end with a line feed), in UTF-8."""
+    """A table as CSV (RFC 4180, but lines end with a line feed), in UTF-8, without formulas."""
+    texts = [name for name, kind in found.dtypes.items() if str(kind) == Kind.TEXT.dtype]
+    found = found.assign(**{str(name): found[name].str.replace(_FORMULA, "'", regex=True) for name in texts})
     return found.to_csv(index=False, lineterminator="\n").encode()
 
 

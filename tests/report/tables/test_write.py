@@ -15,7 +15,7 @@ from harness.report import write_report
 from harness.report.tables import TABLES
 from harness.report.tables.columns import Table
 from harness.report.tables.rows import number_in
-from harness.report.tables.write import EXPLAINED, explained, frame, parquet_bytes, write_tables
+from harness.report.tables.write import EXPLAINED, csv_bytes, explained, frame, parquet_bytes, write_tables
 from harness.words import Step, Word
 
 Judged = tuple[Case, Verdict]
@@ -102,6 +102,24 @@ def test_what_was_not_obtained_is_missing_and_never_0(hostile: Judged) -> None:
     for column in ("control_value", "candidate_value", "change", "pairs"):
         assert not (rows[column].isna() & (rows[column] == 0)).any()
         assert rows[column].isna().any()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("=cmd|'/C calc'!A0", "'=cmd|'/C calc'!A0"),
+        ("@SUM(1)", "'@SUM(1)"),
+        ("-cmd", "'-cmd"),
+        ("+0 / +0", "+0 / +0"),
+        ("- / 12.5", "- / 12.5"),
+        ("-3.1 %", "-3.1 %"),
+        ("a=b", "a=b"),
+    ],
+)
+def test_a_spreadsheet_finds_no_formula_in_a_csv(text: str, shown: str) -> None:
+    found = pd.DataFrame({"x": pd.Series([text, None], dtype="string"), "n": pd.Series([1, 2], dtype="Int64")})
+    assert pd.read_csv(io.BytesIO(csv_bytes(found)), dtype="string")["x"].tolist()[0] == shown
+    assert found["x"].tolist()[0] == text
 
 
 # --- figures -------------------------------------------------------------------------------------------------
