@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +47,7 @@ def stage(source: Path, target: Path, redactor: Redactor) -> Staged:
     for name in names:
         redactor.learn(name.encode())
         if not is_rewritten(name):
-            _learn(source / name, redactor)
+            _learn(source / name, redactor, CREDENTIALS if is_pinned(name) else frozenset(Kind))
     redactor.number()
     for name in names:
         if told := redactor.places(name.encode()):
@@ -79,14 +79,19 @@ def _names(source: Path) -> Iterator[str]:
         yield name
 
 
-def _learn(path: Path, redactor: Redactor) -> None:
+def is_pinned(name: str) -> bool:
+    """True for source code, in which only what gives access is private."""
+    return _matches(name, PINNED)
+
+
+def _learn(path: Path, redactor: Redactor, kinds: Collection[Kind]) -> None:
     if path.suffix == ".parquet":
         for text in parquet_strings(path):
             redactor.learn(text)
         return
     with path.open("rb") as stream:
         for piece in pieces(stream):
-            redactor.learn(piece)
+            redactor.learn(piece, kinds=kinds)
 
 
 def _copy(source: Path, target: Path, name: str, redactor: Redactor) -> OriginalFile:
@@ -105,7 +110,7 @@ def _copy(source: Path, target: Path, name: str, redactor: Redactor) -> Original
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
         redactions = redact_parquet(source, target, redactor)
         return OriginalFile(sha256=sha256, size=source.stat().st_size, form="raw", redactions=redactions)
-    signed, pinned = _matches(name, SIGNED), _matches(name, PINNED)
+    signed, pinned = _matches(name, SIGNED), is_pinned(name)
     lines = _Lines()
     with source.open("rb") as stream, target.open("wb") as copy:
         for piece in pieces(stream):

@@ -100,11 +100,15 @@ def test_source_code_stays_as_its_lock_names_it_but_not_with_a_token_in_it(tmp_p
     patch = bundle.root / "locks" / "candidate" / "vllm" / "integration.patch"
     patch.parent.mkdir(parents=True)
     patch.write_text("+# written by jo@example.org\n")
-    stage(bundle.root, tmp_path / "one", Redactor())
+    (bundle.root / "pytest.log").write_text("mail jo@example.org\n")
+    export(bundle, tmp_path / "one", "dir")
     assert (tmp_path / "one" / patch.relative_to(bundle.root)).read_bytes() == patch.read_bytes()
+    assert not [
+        name for name, data in every_byte(tmp_path / "one") if b"jo@example" in data and name.endswith("log.zst")
+    ]
     patch.write_text("+token = 'ghp_0123456789abcdefghijABCDEFGHIJ012345'\n")
     with pytest.raises(BundleError, match=r"integration\.patch: line 1 holds a token"):
-        stage(bundle.root, tmp_path / "two", Redactor())
+        export(bundle, tmp_path / "two", "dir")
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import IO
 
 from harness.errors import ConfigError
@@ -50,9 +50,11 @@ class Redactor:
         self._numbers: dict[tuple[Kind, str], int] = {}
         self._pattern: re.Pattern[bytes] | None = None
 
-    def learn(self, data: bytes) -> None:
-        """Take note of everything private in a piece."""
+    def learn(self, data: bytes, *, kinds: Collection[Kind] = frozenset(Kind)) -> None:
+        """Take note of everything private in a piece, or of these kinds alone."""
         for one in self._by_rules(data):
+            if one.kind not in kinds:
+                continue
             self._values.setdefault(one.kind, set()).add(one.value)
             if one.kind is Kind.KEY:  # a part of it may be quoted elsewhere, without what it is known by
                 self._learnt |= dict.fromkeys(_KEY_LINE.findall(one.value.encode()), Kind.KEY)
