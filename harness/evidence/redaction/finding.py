@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from harness.evidence.redaction.kinds import Kind
 from harness.evidence.redaction.rules import BEFORE, RULES
 
-_ESCAPED_SPACE = re.compile(rb"\\+[nrtbf]")
+_ESCAPED_SPACE = re.compile(rb"(?<!\\)\\+[nrtbf]")
 _ESCAPES = (b"n", b"r", b"t", b"b", b"f", b"u", b'"', b"/")
 
 

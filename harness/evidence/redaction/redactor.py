@@ -9,8 +9,8 @@ from typing import IO
 from harness.errors import ConfigError
 from harness.evidence.redaction.finding import Found, as_text, found_in_bytes, settled
 from harness.evidence.redaction.kinds import Kind
+from harness.evidence.redaction.learnt import Learnt
 from harness.evidence.redaction.placeholders import placeholder
-from harness.evidence.redaction.rules import BEFORE, VERSION_BEFORE
 
 PIECE_BYTES = 4 << 20
 LONGEST_LINE_BYTES = 64 << 20
@@ -19,9 +19,6 @@ LEARNT_FROM = {Kind.USER: 4, Kind.HOST: 4, Kind.SECRET: 8, Kind.SERIAL: 8}
 """Characters from which a thing is looked for beyond the place that gave it away: shorter ones mean too much else."""
 
 _KEY_LINE = re.compile(rb"[A-Za-z0-9+/=]{40,}")
-
-_BOUNDED = frozenset({Kind.USER, Kind.HOST, Kind.SERIAL, Kind.ADDRESS, Kind.EMAIL})
-"""Only where no letter, digit or dot-and-digit goes on before or behind."""
 
 
 class Redactor:
@@ -48,7 +45,7 @@ class Redactor:
         for kind, value in known:
             self._values.setdefault(kind, set()).add(value)
         self._numbers: dict[tuple[Kind, str], int] = {}
-        self._pattern: re.Pattern[bytes] | None = None
+        self._everywhere = Learnt({})
 
     def learn(self, data: bytes, *, kinds: Collection[Kind] = frozenset(Kind)) -> None:
         """Take note of everything private in a piece, or of these kinds alone."""
@@ -66,13 +63,11 @@ class Redactor:
         for kind, values in self._values.items():
             folded = sorted({_folded(kind, v) for v in values})
             self._numbers |= {(kind, value): n for n, value in enumerate(folded, 1)}
-        if self._learnt:
-            longest_first = sorted(self._learnt, key=lambda v: (-len(v), v))
-            self._pattern = re.compile(b"|".join(_anywhere(v, self._learnt[v]) for v in longest_first))
+        self._everywhere = Learnt(self._learnt)
 
     def places(self, data: bytes) -> list[Found]:
         """Everything in a piece that goes."""
-        return settled([*self._by_rules(data), *self._everywhere(data)])
+        return settled([*self._by_rules(data), *self._everywhere.places(data)])
 
     def replaced(self, data: bytes, places: Sequence[Found]) -> bytes:
         """The piece without what stands at those places, and as long as it was."""
@@ -90,7 +85,7 @@ class Redactor:
     def left(self, data: bytes) -> list[Found]:
         """What was learnt and stands in a piece that should be free of it."""
         words = [Found(*m.span(), Kind.WORD, as_text(m[0])) for p in self._words for m in p.finditer(data)]
-        return [*words, *self._everywhere(data)]
+        return [*words, *self._everywhere.places(data)]
 
     def distinct(self) -> dict[Kind, int]:
         """How many different things of each kind were found."""
@@ -101,17 +96,6 @@ class Redactor:
     def _by_rules(self, data: bytes) -> list[Found]:
         words = [Found(*m.span(), Kind.WORD, as_text(m[0])) for p in self._words for m in p.finditer(data)]
         return settled([*words, *found_in_bytes(data)])
-
-    def _everywhere(self, data: bytes) -> list[Found]:
-        """What was learnt, wherever it stands; an address not where a version would stand."""
-        if self._pattern is None:
-            return []
-        return [
-            Found(*m.span(), self._learnt[m[0]], as_text(m[0]))
-            for m in self._pattern.finditer(data)
-            if self._learnt[m[0]] is not Kind.ADDRESS
-            or not re.search(VERSION_BEFORE, data[max(0, m.start() - BEFORE) : m.start()].decode("latin-1"))
-        ]
 
     def _placeholder(self, one: Found) -> str:
         return placeholder(one.kind, one.value, self._numbers.get((one.kind, _folded(one.kind, one.value)), 0))
@@ -145,11 +129,3 @@ def _folded(kind: Kind, value: str) -> str:
 def _in_bytes(text: str, length: int) -> bytes:
     data = text.encode("utf-8")
     return data if len(data) == length else text.encode("latin-1", "replace")
-
-
-def _anywhere(value: bytes, kind: Kind) -> bytes:
-    if kind is Kind.ADDRESS:
-        return rb"(?<![\w.:])" + re.escape(value) + rb"(?!\w|\.\d)"
-    if kind in _BOUNDED:
-        return rb"(?<![A-Za-z0-9])" + re.escape(value) + rb"(?![A-Za-z0-9])"
-    return re.escape(value)

@@ -77,6 +77,9 @@ _VALUE = r"[^\s\"'\\,;\]})&<>]+"
 _WORD = r"(?<![A-Za-z0-9_])"
 """Nothing of a name stands before."""
 
+_PART = r"[A-Z0-9_]{0,64}"
+"""Of a variable's name. Bounded, like all that could begin anew at every letter of a hostile log."""
+
 _OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _V4 = rf"(?<![\w.])(?P<it>{_OCTET}(?:\.{_OCTET}){{3}})(?![\w-]|\.\d)"
 VERSION_BEFORE = (
@@ -125,12 +128,12 @@ RULES: tuple[Rule, ...] = (
     # What a name calls a secret: of an environment, in any spelling of it, or of an option.
     Rule(
         Kind.SECRET,
-        rf"{_WORD}[A-Z0-9_]*(?:SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|PRIVATE)[A-Z0-9_]*{_IS}(?P<it>{_VALUE})",
+        rf"{_WORD}{_PART}(?:SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|PRIVATE){_PART}{_IS}(?P<it>{_VALUE})",
         ("SECRET", "PASS", "CREDENTIAL", "PRIVATE"),
     ),
     Rule(
         Kind.SECRET,
-        rf"{_WORD}(?:[A-Z0-9_]*TOKEN(?!S|IZ)|(?:[A-Z0-9_]*_)?(?:API)?KEY)(?:_[A-Z0-9_]+)?{_IS}(?P<it>{_VALUE})",
+        rf"{_WORD}(?:{_PART}TOKEN(?!S|IZ)|(?:{_PART}_)?(?:API)?KEY)(?:_{_PART})?{_IS}(?P<it>{_VALUE})",
         ("TOKEN", "KEY"),
         really=is_no_constant,
     ),
@@ -187,7 +190,7 @@ RULES: tuple[Rule, ...] = (
         r"(?<![\w:.])(?P<it>(?:[23][0-9A-Fa-f]{3}|[Ff]e80|[Ff][CcDd][0-9A-Fa-f]{2})(?::[0-9A-Fa-f]{0,4}){2,7})(?![\w:])",
         really=is_network_address,
     ),
-    Rule(Kind.HOST, rf"(?P<it>{_NAME}):\d+:\d+ \[\d+\] NCCL ", (" NCCL ",), really=names_somebody),
+    Rule(Kind.HOST, rf"(?<![\w.-])(?P<it>{_NAME}):\d+:\d+ \[\d+\] NCCL ", (" NCCL ",), really=names_somebody),
     Rule(
         Kind.HOST,
         r"(?<![A-Za-z0-9])(?:[Hh]ostname|HOSTNAME|host_name|[Nn]ode_?[Nn]ame|NODENAME|nodelist|"
