@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import BundleError
-from harness.evidence.bundle import Bundle, write_atomically, write_json, write_record
+from harness.evidence.bundle import Bundle, write_record
 from harness.evidence.exported import ENDING, EXPORT_SUMS, is_export, laid_out, note
 from harness.evidence.manifest import root_hash
-from harness.evidence.originals import ORIGINALS, OriginalFile, Originals
+from harness.evidence.originals import ORIGINALS, ORIGINALS_SCHEMA, OriginalFile, Originals
 from harness.evidence.packing import FORMATS, compress, pack, sums_text
 from harness.evidence.redaction.here import known_here
 from harness.evidence.redaction.kinds import CREDENTIALS, Kind
@@ -85,7 +86,7 @@ def export(bundle: Bundle, output: Path | None, form: str = "tar.zst", words: Se
             originals = _derive_again(bundle, Bundle(work), originals, redactor)
         _refuse_leftovers(work, redactor)
         _compress(work, packed, originals)
-        write_atomically(packed / EXPORT_SUMS, sums_text(packed).encode())
+        (packed / EXPORT_SUMS).write_text(sums_text(packed), "utf-8")  # no evidence of this session: nobody notes it
         _prove(packed, Path(folder) / "again", originals)
         pack(packed, output, form, session)
     size = sum(p.stat().st_size for p in output.rglob("*") if p.is_file()) if output.is_dir() else output.stat().st_size
@@ -227,7 +228,8 @@ def _prove(packed: Path, again: Path, originals: Originals) -> None:
 
 
 def _write_originals(work: Path, originals: Originals) -> None:
-    write_json(work / ORIGINALS, originals.model_dump(mode="json", exclude_defaults=True) | {"schema_version": 1})
+    tree = {"schema_version": ORIGINALS_SCHEMA, **originals.model_dump(mode="json", exclude_defaults=True)}
+    (work / ORIGINALS).write_text(json.dumps(tree, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
 __all__ = ["FORMATS", "Exported", "export", "export_lines", "unpacked"]
