@@ -13,8 +13,10 @@ from pathlib import Path
 from harness.errors import BundleError, ConfigError, QualifyError, SetupFailure
 from harness.evidence import pipe
 from harness.evidence.bundle import Bundle, write_atomically, write_record
+from harness.evidence.exported import is_export
 from harness.evidence.journal import read_journals
 from harness.evidence.manifest import KILLED, MANIFEST, seal, seal_killed
+from harness.evidence.originals import read_originals
 from harness.evidence.predicates import ended_text
 from harness.evidence.sessions import enter_end
 from harness.evidence.stream import growing_text
@@ -92,6 +94,8 @@ def state(bundle: Bundle) -> list[str]:
     from harness.evidence.keys import load_key  # noqa: PLC0415  # heavy
     from harness.evidence.statement import write_statements  # noqa: PLC0415
 
+    if read_originals(bundle.root) is not None:
+        return []  # an export holds the statements of its original
     told = []
     try:
         key = load_key() if bundle.run().signer is not None else None
@@ -144,7 +148,7 @@ def remember(bundle: Bundle) -> list[str]:
 
 
 def bundle_at(place: str | None) -> Bundle:
-    """The bundle at a path, or the newest one.
+    """The bundle at a path, or the newest one; an exported one is laid out beside itself.
 
     Raises:
         BundleError: there is none.
@@ -152,6 +156,10 @@ def bundle_at(place: str | None) -> Bundle:
     root = Path(place) if place else results_root() / "latest"
     if not (root / "plan.json").is_file():
         raise BundleError(f"{root} is no bundle (no plan.json); give the folder of a session below results/")
+    if is_export(root):
+        from harness.exporting import unpacked  # noqa: PLC0415  # only exports need it
+
+        root = unpacked(root)
     return Bundle(root.resolve())
 
 

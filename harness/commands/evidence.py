@@ -24,6 +24,15 @@ def add(commands: Commands) -> None:
     compare.add_argument("--across-hosts", action="store_true", help="show it though the hosts differ, and mark it so")
     compare.set_defaults(command=_compare)
 
+    export = commands.add_parser("export", help="make a small bundle to share: compressed, and without private words")
+    export.add_argument("bundle", nargs="?", help="folder of a session; the newest one without it")
+    export.add_argument("-o", "--output", metavar="FILE", help="what to write (SESSION.export.tar.zst, here)")
+    export.add_argument("--format", choices=("tar.zst", "zip", "dir"), default="tar.zst", help="tar.zst")
+    export.add_argument(
+        "--redact", metavar="WORD", action="append", default=[], help="remove this word too; may be given again"
+    )
+    export.set_defaults(command=_export)
+
     inspect = commands.add_parser("inspect", help="say what a log of vLLM says, whoever ran the server")
     inspect.add_argument("log", help="a log (.gz too), `-` for standard input, or the folder of a session")
     inspect.add_argument("--format", choices=("table", "json"), default="table", help="table")
@@ -55,6 +64,18 @@ def _compare(arguments: argparse.Namespace) -> int:
 
     one, other = (read_case(bundle_at(place)) for place in (arguments.a, arguments.b))
     print("\n".join(compare_lines(one, other, across_hosts=arguments.across_hosts)))
+    return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from pathlib import Path  # noqa: PLC0415
+
+    from harness.exporting import export, export_lines  # noqa: PLC0415
+    from harness.workflow import bundle_at  # noqa: PLC0415
+
+    output = Path(arguments.output) if arguments.output else None
+    exported = export(bundle_at(arguments.bundle), output, arguments.format, arguments.redact)
+    print("\n".join(export_lines(exported)))
     return 0
 
 

@@ -16,6 +16,7 @@ from harness.errors import BundleError
 from harness.evidence import pipe
 from harness.evidence.bundle import write_atomically
 from harness.evidence.journal import EMPTY, Known, read_journals
+from harness.evidence.originals import read_originals
 from harness.evidence.pipe import DERIVED, MANIFEST, is_derived
 
 __all__ = [
@@ -44,7 +45,10 @@ def evidence_files(root: Path, below: Path | None = None) -> list[Path]:
 
 
 def manifest_text(root: Path) -> str:
-    """The manifest in the format of sha256sum(1)."""
+    """The manifest in the format of sha256sum(1); in a bundle that was exported that of its original."""
+    if (originals := read_originals(root)) is not None:
+        files = sorted((name, entry.sha256) for name, entry in originals.files.items())
+        return "".join(f"{sha256}  {name}\n" for name, sha256 in files if not is_derived(Path(name)))
     lines = []
     for path in evidence_files(root):
         digest, _ = pipe.file_digest(path)

@@ -30,7 +30,7 @@ from harness.errors import BundleError
 
 FOLDER = "pipe"
 MANIFEST = "SHA256SUMS"
-DERIVED = ("verdict.json", "report", MANIFEST, "ledger.end.json")
+DERIVED = ("verdict.json", "report", MANIFEST, "ledger.end.json", "originals.json")
 STATEMENTS = "statement."
 """How the names of the statements begin, which carry the root hash of the evidence and so are none of it."""
 FIRST = "0" * 64

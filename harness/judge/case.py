@@ -10,6 +10,7 @@ from itertools import chain, zip_longest
 from harness.errors import BundleError, ConfigError
 from harness.evidence.bundle import Bundle, read_record
 from harness.evidence.manifest import manifest_text
+from harness.evidence.originals import is_redacted
 from harness.forge.arithmetic import Rule
 from harness.forge.truth import load_rule_file
 from harness.judge.judgement import Judgement
@@ -201,8 +202,9 @@ def read_case(bundle: Bundle, plan: Plan | None = None) -> Case:
 
 
 def _stack_lock(bundle: Bundle, arm: Arm) -> StackLock:
+    path = bundle.stack_lock_dir(arm) / LOCK_FILE
     try:
-        return parse_lock(bundle.stack_lock_dir(arm) / LOCK_FILE)
+        return parse_lock(path, whole=not is_redacted(bundle.root, path))
     except ConfigError as e:
         raise BundleError(str(e)) from None
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from harness.config.model import Serve
+from harness.evidence.originals import read_originals
 from harness.judge.case import Case, Cell
 from harness.judge.rows.resolved import chosen
 from harness.records import HostFacts, Lock, Plan, Row
@@ -107,12 +108,15 @@ def difference_text(one: Identity, other: Identity, name: str) -> str:
 def with_identities(case: Case, rows: Iterator[Row]) -> Iterator[Row]:
     """Rows of a cell with the hash of what their figures may be compared with."""
     cells = {(c.mode, c.warmup, c.cache_label): c for c in case.cells}
+    originals = read_originals(case.bundle.root)
+    in_original = {} if originals is None else originals.cells
     for row in rows:
         cell = cells.get((row.mode, row.warmup, row.cache)) if row.mode and row.warmup and row.cache else None
         if cell is None:
             yield row
         else:
-            yield row.model_copy(update={"cell_sha256": identity_sha256(identity(case, cell, row.context_tokens))})
+            sha256 = identity_sha256(identity(case, cell, row.context_tokens))
+            yield row.model_copy(update={"cell_sha256": in_original.get(sha256, sha256)})
 
 
 def _serve(serve: Serve) -> dict[str, object]:

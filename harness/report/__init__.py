@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def write_report(bundle: Bundle, verdict: Verdict, case: Case | None = None) -> Path:
-    """Write report.md, report.html and jit.json into the bundle, and return the page's path.
+    """Write report.md, report.html, jit.json and the tables into the bundle, and return the page's path.
 
     Args:
         bundle: Where the evidence lies, and where the report goes.
@@ -25,10 +25,12 @@ def write_report(bundle: Bundle, verdict: Verdict, case: Case | None = None) -> 
     from harness.report.html import page  # noqa: PLC0415
     from harness.report.ledgers import public_tree  # noqa: PLC0415
     from harness.report.markdown import comment  # noqa: PLC0415
+    from harness.report.tables.write import write_tables  # noqa: PLC0415
 
     case = case or read_case(bundle)
     write_atomically(bundle.report_dir / "report.md", comment(case, verdict, about(case, verdict)).encode())
     write_json(bundle.report_dir / "jit.json", public_tree(case))
+    write_tables(bundle.report_dir, case, verdict)
     target = bundle.report_dir / "report.html"
     write_atomically(target, page(case, verdict).encode())
     return target

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from harness.evidence.redaction.finding import found_in_text, hidden
+
 _TERMINAL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
@@ -13,10 +15,6 @@ _UNSEEN = re.compile(
 
 _PATH = re.compile(r"(?:(?<=file://)|(?<![\w./…~-]))~?/(?!v\d+/)(?:[\w.@+~=,-]+/)*[\w.@+~=,-]*")
 _INSTALLED = re.compile(r"/((?:site|dist)-packages/.*)")
-_TOKEN = re.compile(r"\b(?:hf_|gh[pousr]_|github_pat_|sk-|nvapi-)[A-Za-z0-9_-]{16,}")
-_PRIVATE_ADDRESS = re.compile(
-    r"(?<![\w.])(?:10\.\d{1,3}|192\.168|169\.254|172\.(?:1[6-9]|2\d|3[01]))\.\d{1,3}\.\d{1,3}(?![\w.])"
-)
 
 
 def public(text: str) -> str:
@@ -32,8 +30,7 @@ def plain(text: str) -> str:
 
 
 def _redacted(text: str) -> str:
-    text = _PATH.sub(_short_path, text)
-    return _PRIVATE_ADDRESS.sub("[address]", _TOKEN.sub("[token]", text))
+    return hidden(_PATH.sub(_short_path, text))
 
 
 def _short_path(match: re.Match[str]) -> str:
@@ -41,6 +38,8 @@ def _short_path(match: re.Match[str]) -> str:
     path = match[0]
     if path.strip("/").count("/") == 0:  # `/health`, `/tmp`: names nothing
         return path
+    if (found := found_in_text(path)) and "/" not in (behind := path[found[-1].end :].rstrip("/")):
+        return f"…/[{found[-1].kind}]{behind}"  # a home: its name says whose
     if installed := _INSTALLED.search(path):
         return f"…/{installed[1]}"
     return f"…/{path.rstrip('/').rpartition('/')[2]}"

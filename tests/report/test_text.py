@@ -39,6 +39,9 @@ Judged = tuple[Case, Verdict]
         ("103/151 and MiB/rank, launches/001/server.log:3", "103/151 and MiB/rank, launches/001/server.log:3"),
         ("GET /health", "GET /health"),
         ("tcp://10.1.2.3:29500 but version 10.1.2", "tcp://[address]:29500 but version 10.1.2"),
+        ("the home /home/alice, of whom", "the home …/[user], of whom"),
+        ("by jo@example.org, at http://rigel:80", "by [e-mail], at http://[host]:80"),
+        ("nvidia-curand 10.4.0.35 in _fwd_kernel_64", "nvidia-curand 10.4.0.35 in _fwd_kernel_64"),
         ("token hf_abcdefghijklmnopqrstuvw!", "token [token]!"),
     ],
 )

@@ -1,0 +1,1 @@
+"""What is found as private, what stays, and what takes its place."""
