@@ -22,6 +22,12 @@ class BundleError(QualifyError):
     """A bundle cannot be read: missing file, newer schema, broken record."""
 
 
+class RefusedBundle(BundleError):  # noqa: N818  # the word of the report
+    """A bundle that no session leaves: what is in it is not looked at, so it does not verify."""
+
+    exit_code = ExitCode.NOT_VERIFIED
+
+
 class SetupFailure(QualifyError):  # noqa: N818  # the word of the verdict
     """The host or the environment cannot run what was asked."""
 

@@ -109,6 +109,8 @@ class ExitCode(IntEnum):
     USAGE = 2
     SETUP_FAILURE = 3
     VOID = 4
+    NOT_VERIFIED = 5
+    """A bundle is not what it says, or is one that no session leaves; of `qualify verify` alone."""
     INCONCLUSIVE = 10
 
 

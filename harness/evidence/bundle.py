@@ -272,17 +272,19 @@ def read_record(path: Path, kind: type[R]) -> R:
         BundleError: the file is missing, of a newer schema, or not such a record.
     """
     try:
-        tree: Any = json.loads(path.read_bytes())
+        data = path.read_bytes()
+        tree: Any = json.loads(data)
     except OSError as e:
         raise BundleError(f"{path}: cannot be read ({e.strerror}); is this a bundle of `qualify run`?") from None
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise BundleError(f"{path}: not valid JSON ({e})") from None
     version = tree.get("schema_version") if isinstance(tree, dict) else None
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise BundleError(
             f"{path}: schema {version} is newer than this harness knows ({SCHEMA_VERSION}); update the harness"
         )
-    return _validated(json.dumps(tree), kind, str(path))
+    del tree  # a large record must not stand in memory twice
+    return _validated(data, kind, str(path))
 
 
 def read_lines(path: Path, kind: type[R]) -> Iterator[R]:
