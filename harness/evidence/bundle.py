@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from harness.config.model import FROZEN
 from harness.errors import BundleError
+from harness.evidence.names import name_fault
 from harness.records import SCHEMA_VERSION, FrozenPrompts, LaunchRecord, Lock, Plan, Run, Verdict
 from harness.records.client import SelfTest
 from harness.words import Arm
@@ -88,9 +89,15 @@ class Bundle:
         """The plan as it was frozen.
 
         Raises:
-            BundleError: missing, newer or broken.
+            BundleError: missing, newer or broken, or it names a launch as no folder can be.
         """
-        return read_record(self.plan_file, Plan)
+        plan = read_record(self.plan_file, Plan)
+        for launch in plan.launches:
+            if "/" in launch.id or name_fault(launch.id):
+                raise BundleError(f"{self.plan_file}: {launch.id[:80]!r} is no name of a launch's folder")
+            if launch.mode not in plan.profile.modes:
+                raise BundleError(f"{self.plan_file}: {launch.id}: its mode is none of the profile's")
+        return plan
 
     def run(self) -> Run:
         """The session's identity.

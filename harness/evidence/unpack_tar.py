@@ -74,6 +74,10 @@ def unpack_tar(stream: BinaryIO, target: Target, budget: Budget, *, zstd: bool) 
             while (member := archive.next()) is not None:
                 _write(member, archive, target, forward)
                 archive.members.clear()  # type: ignore[attr-defined]  # or it remembers every one
+        forward.member = "the end of the archive"
+        while rest := forward.read(CHUNK_BYTES):  # the rest of the stream, with the checksums at its end
+            if rest.strip(b"\0"):
+                raise ValueError("something follows its last member")
     except (tarfile.TarError, zstandard.ZstdError, zlib.error, EOFError, OSError, ValueError, IndexError) as e:
         raise RefusedBundle(
             f"{printable(forward.member)}: the archive is damaged at or after it ({e}); fetch it again"

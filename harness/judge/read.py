@@ -12,6 +12,7 @@ from pathlib import Path
 
 from harness.errors import BundleError
 from harness.evidence.bundle import LaunchDir, read_lines, read_record
+from harness.evidence.names import name_fault
 from harness.image.identity import FoundImage, Verification
 from harness.judge.samples import GpuEvidence, HostMemory, gpu_evidence, host_memory
 from harness.observe import prometheus
@@ -374,6 +375,8 @@ class _Scrapes:
             return None
         if name not in self._parsed:
             path = self._folder / name
+            if "/" in name or name_fault(name):
+                raise BundleError(f"{self._folder}: {name[:80]!r} is no name of a scrape")
             try:
                 self._parsed[name] = prometheus.parse(path.read_text("utf-8")) if path.is_file() else None
             except ValueError:  # torn: the harness was killed while it wrote

@@ -15,10 +15,7 @@ from harness.errors import RefusedBundle
 from harness.observe.log import events, read_chunks
 from harness.verification.files import FileKind, Form, kind_of
 from harness.verification.parquet import HostileParquetError, check_parquet
-from harness.verification.subject import Subject
-
-MEMORY_MIB = 256
-"""What the evidence may take by default; the harness itself takes some 120 MiB beside it."""
+from harness.verification.subject import Found, Subject
 
 DOCUMENT_BYTES = 32 << 20
 LINE_BYTES = 4 << 20
@@ -39,8 +36,8 @@ TEXT_WEIGHT = 6
 SEPARATORS = (b",", b"[", b"{")
 
 
-def check_bounds(subject: Subject, memory_mib: int = MEMORY_MIB) -> int:
-    """Bytes of memory that the evidence will take at most.
+def check_bounds(subject: Subject) -> Found:
+    """What the evidence will take of memory at most. Nothing of it is parsed before.
 
     Raises:
         RefusedBundle: more than it may, or a file of a kind that is bounded holds too much at once.
@@ -54,12 +51,11 @@ def check_bounds(subject: Subject, memory_mib: int = MEMORY_MIB) -> int:
         kept += weight if stays else 0
         passing[name.rpartition("/")[0]] += 0 if stays else weight
         needed = kept + max(passing.values(), default=0)
-        if needed > memory_mib << 20:
-            raise RefusedBundle(
-                f"{name}: with it the evidence would take more than {memory_mib} MiB of memory; if you trust whom it "
-                f"is from, give --memory-mib {2 * memory_mib} or more"
-            )
-    return kept + max(passing.values(), default=0)
+        if needed > subject.memory_mib << 20:
+            why = f"with it the evidence would take more than {subject.memory_mib} MiB of memory"
+            raise RefusedBundle(f"{name}: {why}; if you trust whom it is from, give --memory-mib")
+    total = kept + max(passing.values(), default=0)
+    return Found(told=(f"the evidence takes at most {(total >> 20) + 1} MiB of memory to be judged",))
 
 
 Weight = tuple[int, bool]
@@ -130,7 +126,7 @@ def _values(data: bytes) -> int:
 
 
 def _too_much(name: str, what: str) -> RefusedBundle:
-    return RefusedBundle(f"{name}: {what}; no session writes that, so the bundle is refused")
+    return RefusedBundle(f"{name}: {what}; no session writes that")
 
 
 WEIGHTS: dict[Form, Callable[[Path, str, FileKind], Weight]] = {

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from harness.evidence.bundle import write_record
+from harness.evidence.manifest import MANIFEST
 from harness.evidence.mismatch import Mismatch
 from harness.evidence.origin import origin
 from harness.evidence.strict_json import parse
@@ -15,6 +17,18 @@ from harness.verification.subject import Found, Subject
 VERDICT = "verdict.json"
 MOST_ROWS = 100
 """Mismatches of one file that are told."""
+
+
+def check_root(subject: Subject) -> Found:
+    """The verdict names the evidence that it was derived from by the manifest's SHA-256, as the report does.
+
+    Raises:
+        BundleError: the verdict cannot be read.
+    """
+    said = subject.bundle.verdict().evidence_root_sha256
+    if said != subject.root_sha256:
+        return Found((Mismatch(VERDICT, "evidence_root_sha256", said, f"{subject.root_sha256} ({MANIFEST})"),))
+    return Found(told=(f"the verdict is of this evidence: {said}",))
 
 
 def check_verdict(subject: Subject) -> Found:
@@ -65,7 +79,7 @@ def check_report(subject: Subject) -> Found:
 
 def other_origin(measured: Origin, own: Origin | None = None) -> str | None:
     """What to know where the bundle was made by another harness than this one; None where it was not."""
-    own = own or origin()
+    own = own or _own()
     ours, theirs = ((o.version, o.commit, o.dirty) for o in (own, measured))
     if ours == theirs and own.dirty is False:
         return None
@@ -75,6 +89,11 @@ def other_origin(measured: Origin, own: Origin | None = None) -> str | None:
         f"the bundle was made by {_named(measured)}, and this is {_named(own)}: where verdict or report differ, that "
         "may be why; the harness that made it derives the same bytes"
     )
+
+
+@cache
+def _own() -> Origin:
+    return origin()
 
 
 def _named(found: Origin) -> str:

@@ -24,6 +24,8 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
         yield f"  and {len(mismatches) - SHOWN} more"
     if outcome.verdict is not None:
         yield f"verdict: {outcome.verdict.verdict} (exit code {outcome.verdict.exit_code}), as the evidence gives it"
+    signed = [who for _, found in outcome.found for who in found.signed]
+    yield f"signed by: {', '.join(signed) or 'nobody whose key was given (--trust)'}"
     for name, found in outcome.found:
         if not found.mismatches:
             yield from (f"{name}: {text}" for text in found.told)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.errors import RefusedBundle
 from harness.evidence.bundle import Bundle
 from harness.evidence.manifest import MANIFEST, evidence_files
 from harness.evidence.mismatch import Mismatch
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
     from harness.judge.case import Case
 
 
+MANIFEST_BYTES = 8 << 20
+"""A line per file: some 150 bytes each, and 50,000 files at most."""
+
+
 @dataclass(frozen=True)
 class Found:
     """What one check came to."""
@@ -28,6 +34,8 @@ class Found:
     """What was checked, in figures: `47 files as in SHA256SUMS`."""
     unchecked: tuple[str, ...] = ()
     """What could not be checked, and why."""
+    signed: tuple[str, ...] = ()
+    """Who signed it, of those who count: the keys' names and hashes."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,8 @@ class Subject:
     root: Path
     derived_report: Path
     """An empty folder that the report is written into again."""
+    memory_mib: int = 256
+    """What the evidence may take of memory."""
     trusted: tuple[Path, ...] = ()
     """Files of public keys whose signatures count."""
     originals: Mapping[str, str] = field(default_factory=dict)
@@ -53,6 +63,11 @@ class Subject:
         names = [p.relative_to(self.root).as_posix() for p in evidence_files(self.root)]
         return {name: self.originals.get(name) or digest(self.root / name) for name in names}
 
+    @property
+    def root_sha256(self) -> str:
+        """The root hash: of SHA256SUMS as it is."""
+        return hashlib.sha256(self.manifest).hexdigest()
+
     @cached_property
     def bundle(self) -> Bundle:
         """The bundle, its report being written elsewhere."""
@@ -60,9 +75,15 @@ class Subject:
 
     @cached_property
     def manifest(self) -> bytes:
-        """SHA256SUMS as it is; nothing where it is missing."""
-        file = self.root / MANIFEST
-        return file.read_bytes() if file.is_file() else b""
+        """SHA256SUMS as it is; nothing where it is missing.
+
+        Raises:
+            RefusedBundle: it is longer than one can be.
+        """
+        size = self.files.get(MANIFEST, 0)
+        if size > MANIFEST_BYTES:
+            raise RefusedBundle(f"{MANIFEST}: has {size:,} bytes, more than {MANIFEST_BYTES:,}; no session writes that")
+        return (self.root / MANIFEST).read_bytes() if size else b""
 
     @cached_property
     def plan(self) -> Plan:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import BundleError, QualifyError
+from harness.errors import BundleError, QualifyError, RefusedBundle
 from harness.evidence.mismatch import Mismatch
 from harness.evidence.names import printable
 from harness.records import Verdict
-from harness.verification.bounds import MEMORY_MIB, check_bounds
+from harness.verification.bounds import check_bounds
 from harness.verification.completeness import check_completeness
-from harness.verification.derivation import check_report, check_verdict, other_origin
+from harness.verification.derivation import check_report, check_root, check_verdict, other_origin
 from harness.verification.manifest import check_manifest
 from harness.verification.opening import Layout, opened
 from harness.verification.schema import check_schema
@@ -20,12 +21,18 @@ from harness.verification.subject import Check, Found, Subject
 
 CHECKS: tuple[tuple[str, Check], ...] = (
     ("manifest", check_manifest),
+    ("bounds", check_bounds),
+    ("root", check_root),
     ("schema", check_schema),
     ("completeness", check_completeness),
     ("verdict", check_verdict),
     ("report", check_report),
 )
-"""Each looks at one side of the bundle, and needs none of the others."""
+"""In this order: nothing is parsed before its size is known. Where the bundle is refused, the rest is left out."""
+
+
+RUN_BYTES = 1 << 20
+"""Of run.json, most of which are the names of packages."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,7 @@ def verify(
     place: str,
     *,
     trusted: tuple[Path, ...] = (),
-    memory_mib: int = MEMORY_MIB,
+    memory_mib: int = 256,
     layout: Layout | None = None,
     checks: tuple[tuple[str, Check], ...] = CHECKS,
 ) -> Outcome:
@@ -76,16 +83,28 @@ def verify(
     with opened(place, layout) as bundle, tempfile.TemporaryDirectory(prefix="qualify-verify-") as folder:
         report = Path(folder) / "report"
         report.mkdir()
-        subject = Subject(bundle.root, report, trusted, bundle.originals)
-        check_bounds(subject, memory_mib)
-        found = tuple((name, _checked(name, check, subject)) for name, check in checks)
+        subject = Subject(bundle.root, report, memory_mib, trusted, bundle.originals)
+        found = tuple(_looked_at(subject, checks))
         notes = [*bundle.notes, *_notes(subject)]
         return Outcome(bundle.root.name, subject.__dict__.get("verdict"), found, tuple(notes))
+
+
+def _looked_at(subject: Subject, checks: tuple[tuple[str, Check], ...]) -> Iterator[tuple[str, Found]]:
+    for name, check in checks:
+        try:
+            found = _checked(name, check, subject)
+        except RefusedBundle as e:
+            file, text = _file_in(str(e), subject.root)
+            yield name, Found((Mismatch(file, "content", "what a session leaves", f"refused: {text}"),))
+            return
+        yield name, found
 
 
 def _checked(name: str, check: Check, subject: Subject) -> Found:
     try:
         return check(subject)
+    except RefusedBundle:
+        raise
     except QualifyError as e:
         what = str(e)
     except Exception as e:  # noqa: BLE001  # a stranger's evidence: whatever it does to a reader, it does not verify
@@ -102,6 +121,8 @@ def _file_in(message: str, root: Path) -> tuple[str, str]:
 
 
 def _notes(subject: Subject) -> list[str]:
+    if subject.files.get("run.json", 0) > RUN_BYTES:
+        return []
     try:
         note = other_origin(subject.bundle.run().harness)
     except BundleError:
