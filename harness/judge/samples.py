@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.errors import BundleError
 from harness.evidence.bundle import LaunchDir, read_lines
+from harness.evidence.names import printable
 from harness.observe.gpu.journal import COLUMNS, lines, row
 from harness.observe.gpu.nvml import Field
 from harness.observe.memory import MIB, Series
@@ -147,21 +148,21 @@ def read_columns(path: Path, types: Mapping[str, str]) -> Mapping[str, Sequence[
     texts = [name for name, kind in types.items() if kind == "string"]
     try:
         table = pq.read_table(path, read_dictionary=texts)
+        return {name: _values(table[name], kind) for name, kind in types.items() if name in table.column_names}
     except pa.ArrowInvalid:
         return None
-    except (pa.ArrowException, OSError) as e:
-        raise BundleError(f"{path}: cannot be read ({str(e).splitlines()[0][:120]})") from None
-    columns: dict[str, Sequence[Any]] = {}
-    for name in (n for n in types if n in table.column_names):
-        column = table[name]
-        is_text = pa.types.is_dictionary(column.type) and pa.types.is_string(column.type.value_type)
-        if not (is_text if types[name] == "string" else pa.types.is_int64(column.type)):
-            raise BundleError(f"{path}: column {name} is {column.type}, not {types[name]}")
-        try:
-            columns[name] = _texts(column) if is_text else column.to_pylist()
-        except (UnicodeDecodeError, ValueError) as e:
-            raise BundleError(f"{path}: column {name}: {e}") from None
-    return columns
+    except (pa.ArrowException, OSError, ValueError, LookupError) as e:
+        raise BundleError(f"{path}: not what a sampler writes ({printable(str(e))})") from None
+
+
+def _values(column: Any, kind: str) -> Sequence[Any]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    is_text = pa.types.is_dictionary(column.type) and pa.types.is_string(column.type.value_type)
+    if not (is_text if kind == "string" else pa.types.is_int64(column.type)):
+        raise ValueError(f"a column is {column.type}, not {kind}")
+    values: Sequence[Any] = _texts(column) if is_text else column.to_pylist()
+    return values
 
 
 def _texts(column: Any) -> list[str | None]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from harness.errors import RefusedBundle
-from harness.evidence.manifest import DERIVED, MANIFEST
+from harness.evidence.manifest import MANIFEST, UNFINISHED
 from harness.evidence.mismatch import Mismatch
 from harness.evidence.names import Names, name_fault, printable
 from harness.evidence.unpack import Limits
@@ -32,7 +33,7 @@ def check_manifest(subject: Subject) -> Found:
     mismatches += [
         Mismatch(name, "file", None, "there, unfinished")
         for name in subject.files
-        if name.partition("/")[0] not in DERIVED and name not in found
+        if Path(name).match(UNFINISHED) and name not in said
     ]
     redacted = sorted(subject.originals.keys() & said.keys())
     unchecked = f"SHA-256 of the originals of {len(redacted)} redacted files: only whoever holds them can check it"

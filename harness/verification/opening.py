@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import BundleError, RefusedBundle
+from harness.evidence.mismatch import Mismatch
 from harness.evidence.names import Names, printable
 from harness.evidence.unpack import Limits, unpack
 
@@ -22,6 +23,8 @@ class Opened:
 
     root: Path
     notes: tuple[str, ...] = ()
+    mismatches: tuple[Mismatch, ...] = ()
+    """What was found to be other than it says while it was laid out."""
     originals: Mapping[str, str] = field(default_factory=dict)
     """Path -> SHA-256 of the original, for files that were changed after the manifest was written and said so
     (redacted ones): only whoever holds the original can check it."""

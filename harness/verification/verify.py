@@ -46,11 +46,13 @@ class Outcome:
     found: tuple[tuple[str, Found], ...]
     """By the check's name."""
     notes: tuple[str, ...]
+    laid_out: tuple[Mismatch, ...] = ()
+    """What was other than it says already when the bundle was laid out."""
 
     @property
     def mismatches(self) -> tuple[Mismatch, ...]:
         """Of all checks, each once though several checks meet it."""
-        every = [m for _, found in self.found for m in found.mismatches]
+        every = [*self.laid_out, *(m for _, found in self.found for m in found.mismatches)]
         return tuple({(m.file, m.field): m for m in reversed(every)}.values())[::-1]
 
     @property
@@ -86,7 +88,7 @@ def verify(
         subject = Subject(bundle.root, report, memory_mib, trusted, bundle.originals)
         found = tuple(_looked_at(subject, checks))
         notes = [*bundle.notes, *_notes(subject)]
-        return Outcome(bundle.root.name, subject.__dict__.get("verdict"), found, tuple(notes))
+        return Outcome(bundle.root.name, subject.__dict__.get("verdict"), found, tuple(notes), bundle.mismatches)
 
 
 def _looked_at(subject: Subject, checks: tuple[tuple[str, Check], ...]) -> Iterator[tuple[str, Found]]:

@@ -12,6 +12,7 @@ import json
 import os
 import resource
 import sys
+from pathlib import Path
 
 import pyarrow.parquet  # noqa: F401  # part of the program, not of a bundle
 import scipy.stats  # noqa: F401
@@ -26,14 +27,16 @@ def main() -> None:
     for place in sys.argv[1:]:
         sys.stdout.flush()
         if (child := os.fork()) == 0:
-            before = int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize() >> 20
+            pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+            before = pages * resource.getpagesize() >> 20
             try:
                 outcome = verify(place)
                 said, code = [str(m) for m in outcome.mismatches], 0 if outcome.verifies else 5
             except QualifyError as e:
                 said, code = [str(e)], int(e.exit_code)
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-            print(json.dumps({"before": before, "peak": peak, "said": said[:20], "code": code}), flush=True)
+            sys.stdout.write(json.dumps({"before": before, "peak": peak, "said": said[:20], "code": code}) + "\n")
+            sys.stdout.flush()
             os._exit(0)
         os.waitpid(child, 0)
 

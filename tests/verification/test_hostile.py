@@ -83,7 +83,7 @@ CASES: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "huge manifest": (
         "SHA256SUMS",
         lambda p: repeated(p, b"a" * 64 + b"  b\n", 17 << 20),
-        bytes, more than,
+        "bytes, more than",
     ),
     "huge verdict": ("verdict.json", lambda p: sparse(p, 64 << 20, b"{"), "bytes, more than"),
     "huge report": ("report/report.html", lambda p: repeated(p, b"<p>pass\n", 24 << 20), "line "),
@@ -95,8 +95,8 @@ CASES: dict[str, tuple[str, Callable[[Path], Any], str]] = {
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small bundle, sealed and judged."""
-    from harness.workflow import judge_and_report
     from harness.evidence.manifest import seal
+    from harness.workflow import judge_and_report
 
     bundle = Session(tmp_path_factory.mktemp("honest")).build()
     seal(bundle.root)
@@ -125,8 +125,6 @@ def measured(honest: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     shutil.rmtree(folder)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(lines) == len(places), done.stderr
-    for name, line in zip(places, lines, strict=True):  # a figure to look at where one of these fails
-        print(f"{name}: {line['before']} MiB, at most {line['peak']} MiB")
     return dict(zip(places, lines, strict=True))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.evidence.manifest import DERIVED, MANIFEST
+from harness.evidence.manifest import MANIFEST, evidence_files
 
 from .tampering import changed, edit, edit_line, files, looked_at, one_byte, rejudge, reseal, restored, told
 
@@ -28,7 +28,7 @@ def launches(root: Path) -> list[str]:
 
 
 def evidence(root: Path) -> list[str]:
-    return [name for name in files(root) if name.split("/")[0] not in DERIVED]
+    return [p.relative_to(root).as_posix() for p in evidence_files(root)]
 
 
 def test_an_untouched_bundle_verifies_and_says_what_was_checked(session: Path) -> None:

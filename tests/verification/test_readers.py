@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.errors import BundleError, QualifyError
+from harness.errors import BundleError
 from harness.evidence.bundle import Bundle
 from harness.evidence.manifest import seal
 from harness.judge.case import read_case
@@ -52,7 +52,7 @@ RAW = st.sampled_from(
 """Files that are no JSON, or no such JSON."""
 
 FUZZ = settings(
-    max_examples=int(__import__("os").environ.get("FZ","150")),
+    max_examples=150,
     deadline=None,
     derandomize=True,  # the same in every run: what is found by chance is put below as a case of its own
     database=None,
@@ -121,14 +121,20 @@ def test_only_a_bundle_error_comes_out_of_the_readers(root: Path, data: st.DataO
     path = root / name
     content = data.draw(mutated(path.read_bytes(), lines=name.endswith(".jsonl")))
     with changed(path, content):
-        try:
-            case = read_case(Bundle(root))
-            for launch in case.launches.values():
-                launch.listings()
-                assert launch.host_memory is not None
-                assert launch.gpu is not None
-        except BundleError as e:
-            assert str(e).isprintable(), "one line"
+        assert read(root).isprintable(), "one line"
+
+
+def read(root: Path) -> str:
+    """What a reader says of a bundle; '' where it says nothing."""
+    try:
+        case = read_case(Bundle(root))
+        for launch in case.launches.values():
+            launch.listings()
+            assert launch.host_memory is not None
+            assert launch.gpu is not None
+    except BundleError as e:
+        return str(e)
+    return ""
 
 
 @settings(FUZZ, max_examples=60)
@@ -139,10 +145,6 @@ def test_nothing_but_mismatches_comes_out_of_a_verification(root: Path, data: st
     before = path.read_bytes()
     content = data.draw(mutated(before, lines=name.endswith(".jsonl")))
     with changed(path, content):
-        try:
-            outcome = verify(str(root), checks=CHECKS[:-1])
-        except QualifyError as e:
-            assert str(e).isprintable()
-        else:
-            assert outcome.verifies == (content == before)
-            assert all(str(m).isprintable() for m in outcome.mismatches)
+        outcome = verify(str(root), checks=CHECKS[:-1])
+        assert outcome.verifies == (content == before)
+        assert all(str(m).isprintable() for m in outcome.mismatches)
