@@ -11,6 +11,7 @@ from harness.config.model import planned_checks
 from harness.errors import ConfigError
 from harness.evidence.bundle import LaunchDir, read_lines, read_record
 from harness.evidence.mismatch import Mismatch
+from harness.judge.looks import first_look
 from harness.records import CheckRecord, PlannedLaunch
 from harness.records.statistics import Look
 from harness.session.plan import make_plan
@@ -27,7 +28,7 @@ def check_completeness(subject: Subject) -> Found:
     Raises:
         BundleError: a record of them cannot be read.
     """
-    mismatches = [m for part in (_plan, _locks, _folders, _launches, _order, _checks) for m in part(subject)]
+    mismatches = [m for part in (_plan, _locks, _folders, _launches, _order, _looks, _checks) for m in part(subject)]
     ran = [x for x in subject.plan.launches if subject.bundle.launch(x.id).record_file.is_file()]
     told = f"{len(ran)} of {len(subject.plan.launches)} planned launches have a record"
     left_out = sorted({r for x in subject.plan.launches if x not in ran and (r := _reason(subject, x)) is not None})
@@ -86,7 +87,8 @@ def _folders(subject: Subject) -> Iterator[Mismatch]:
     """Folders that the plan does not know."""
     planned = {x.id for x in subject.plan.launches}
     for top, known in (("launches", planned), ("checks", {c.name for c in _planned_checks(subject)})):
-        there = {name.split("/")[1] for name in subject.files if name.startswith(f"{top}/")}
+        folder = subject.root / top
+        there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
         for name in sorted(there - known):
             yield Mismatch(f"{top}/{name}", "folder", None, "there, though plan.json names no such one")
 
@@ -125,6 +127,18 @@ def _order(subject: Subject) -> Iterator[Mismatch]:
                     str(after.begin_ns),
                     f"before {before.launch.id}, which the plan has run first",
                 )
+
+
+def _looks(subject: Subject) -> Iterator[Mismatch]:
+    """Whether a mode goes on is decided by its first pairs, and by nobody."""
+    for mode in dict.fromkeys(x.mode for x in subject.plan.launches if x.look > 1):
+        file = subject.bundle.look_file(mode)
+        if file.is_file():
+            said, found = (
+                x.model_dump(mode="json") for x in (read_record(file, Look), first_look(subject.bundle, mode))
+            )
+            for field, one, other in differences(said, found):
+                yield Mismatch(f"looks/{mode}.json", field, one, f"{other} by the evidence of the first pairs")
 
 
 def _checks(subject: Subject) -> Iterator[Mismatch]:
