@@ -15,6 +15,8 @@ from harness.verification.differences import differences, file_difference
 from harness.verification.subject import Found, Subject
 
 VERDICT = "verdict.json"
+DERIVING = ("Jinja2", "matplotlib", "numpy", "pandas", "prometheus_client", "pyarrow", "pydantic", "scipy")
+"""Packages whose version may show in verdict or report."""
 MOST_ROWS = 100
 """Mismatches of one file that are told."""
 
@@ -81,14 +83,21 @@ def other_origin(measured: Origin, own: Origin | None = None) -> str | None:
     """What to know where the bundle was made by another harness than this one; None where it was not."""
     own = own or _own()
     ours, theirs = ((o.version, o.commit, o.dirty) for o in (own, measured))
-    if ours == theirs and own.dirty is False:
+    others = [
+        f"{name} {measured.packages.get(name, 'none')} there and {own.packages.get(name, 'none')} here"
+        for name in DERIVING
+        if measured.packages.get(name) != own.packages.get(name)
+    ]
+    if ours == theirs and own.dirty is False and not others:
         return None
-    if ours == theirs:
-        return f"this harness and the one that measured are both {_named(own)}: what was changed cannot be compared"
-    return (
-        f"the bundle was made by {_named(measured)}, and this is {_named(own)}: where verdict or report differ, that "
-        "may be why; the harness that made it derives the same bytes"
-    )
+    if ours != theirs:
+        what = f"was made by {_named(measured)}, and this is {_named(own)}"
+    elif own.dirty is False:
+        what = "was made by this same harness with other packages"
+    else:
+        what = f"and this are both of {_named(own)}: what was changed cannot be compared"
+    packages = f" ({'; '.join(others)})" if others else ""
+    return f"the bundle {what}{packages}: where verdict or report differ, that may be why"
 
 
 @cache

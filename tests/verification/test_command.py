@@ -199,8 +199,9 @@ class TestOtherHarness:
             ({"commit": "b" * 40}, "commit bbbbbbbbbbbb"),
             ({"commit": None, "dirty": None}, "no commit, changes unknown"),
             ({"dirty": True}, "with changes"),
+            ({"packages": {"scipy": "1.0"}}, "this same harness with other packages (scipy 1.0 there and none here)"),
         ],
-        ids=["version", "commit", "unknown", "changed"],
+        ids=["version", "commit", "unknown", "changed", "packages"],
     )
     def test_another_one_is_named_plainly(self, change: dict[str, Any], told: str) -> None:
         note = other_origin(self.OWN.model_copy(update=change), self.OWN)
