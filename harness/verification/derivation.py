@@ -8,6 +8,7 @@ from typing import Any
 from harness.evidence.bundle import write_record
 from harness.evidence.manifest import MANIFEST
 from harness.evidence.mismatch import Mismatch
+from harness.evidence.names import printable
 from harness.evidence.origin import origin
 from harness.evidence.strict_json import parse
 from harness.records import Origin
@@ -41,7 +42,10 @@ def check_verdict(subject: Subject) -> Found:
     """
     if VERDICT not in subject.files:
         return Found((Mismatch(VERDICT, "file", "the judge has spoken", None),))
-    said: Any = parse((subject.root / VERDICT).read_bytes())
+    try:
+        said: Any = parse((subject.root / VERDICT).read_bytes())
+    except ValueError as e:
+        return Found((Mismatch(VERDICT, "content", "a verdict", printable(str(e))),))
     verdict = subject.verdict
     found: Any = verdict.model_dump(mode="json")
     mismatches = [

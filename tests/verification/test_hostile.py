@@ -121,7 +121,7 @@ def measured(honest: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
         places[ending] = packed(honest, folder / f"honest.{ending}")
     places["bomb"] = zstd_bomb(folder / "bomb.tar.zst", 1 << 30)
     command = [sys.executable, "-m", "tests.verification.measured", *map(str, places.values())]
-    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=900, check=False)
     shutil.rmtree(folder)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(lines) == len(places), done.stderr

@@ -276,6 +276,13 @@ class TestFigures:
         assert "tok/h" in found
         assert "tok/s" in found
 
+    @pytest.mark.parametrize("data", [b"", b"[]", b"null", b"{", b"\xff", b"{}"], ids=ascii)
+    def test_what_is_no_verdict_is_named(self, session: Path, data: bytes) -> None:
+        with changed(session / "verdict.json", data):
+            found = told(session, "root", "schema", "verdict")
+        assert found
+        assert all(t.startswith("verdict.json: ") for t in found)
+
 
 class TestSchema:
     def test_a_field_that_no_record_has_is_named_by_line(self, root: Path) -> None:

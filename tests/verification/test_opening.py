@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from harness.errors import BundleError, RefusedBundle
 from harness.evidence.unpack import Limits
-from harness.verification.opening import files_of, opened
+from harness.verification.opening import Opened, files_of, opened
 
 from .hostile import tar_member, tar_zst
 
@@ -41,6 +43,20 @@ def test_an_archive_may_hold_the_files_or_the_folder(tmp_path: Path, prefix: str
         assert files_of(bundle.root) == {"plan.json": 2, "x/y": 1}
         place = bundle.root
     assert not place.exists(), "gone afterwards"
+
+
+def test_another_form_is_laid_out_before_it_is_looked_at(root: Path, tmp_path: Path) -> None:
+    (root / "plan.json").rename(root / "plan.json.zst")
+
+    @contextmanager
+    def layout(folder: Path) -> Iterator[Opened]:
+        assert folder == root
+        (tmp_path / "laid").mkdir()
+        (tmp_path / "laid" / "plan.json").touch()
+        yield Opened(tmp_path / "laid", ("an export",))
+
+    with opened(str(root), layout) as bundle:
+        assert (bundle.root, bundle.notes) == (tmp_path / "laid", ("an export",))
 
 
 def test_an_archive_without_a_plan_is_no_bundle(tmp_path: Path) -> None:
