@@ -57,11 +57,12 @@ def opened(place: str, layout: Layout | None = None) -> Iterator[Opened]:
             unpack(path, root)
         root = _inner(root)
         files_of(root)
-        if not (root / "plan.json").is_file():
+        bundle = stack.enter_context(layout(root)) if layout is not None else Opened(root)
+        if not (bundle.root / "plan.json").is_file():
             raise BundleError(
                 f"{place} is no bundle (no plan.json); give the folder of a session, or an archive of one"
             )
-        yield stack.enter_context(layout(root)) if layout is not None else Opened(root)
+        yield bundle
 
 
 def files_of(root: Path, limits: Limits | None = None) -> dict[str, int]:
