@@ -40,7 +40,7 @@ class Form(StrEnum):
     TIMES = "rows of end offset and time"
     TRUTH = "the rule of a forged model"
     LOCK = "the lock of a stack"
-    TRACE = "lines that the server's own process wrote"
+    TRACE = "lines that have a reader of their own"
     SAMPLES = "columns"
     JOURNAL = "lines that columns are made of"
     SCRAPE = "a scrape"
@@ -74,6 +74,9 @@ KINDS: tuple[FileKind, ...] = (
     FileKind("prompts.json", Form.RECORD, FrozenPrompts),
     FileKind("selftest.json", Form.RECORD, SelfTest),
     FileKind("verdict.json", Form.RECORD, Verdict),
+    FileKind("ledger*.json", Form.JSON),
+    FileKind("statement.*json*", Form.JSON),
+    FileKind("pipe/*.jsonl", Form.TRACE),
     FileKind("locks/*.truth.json", Form.TRUTH),
     FileKind("locks/*.json", Form.RECORD, Lock),
     FileKind("locks/*/lock.json", Form.LOCK),

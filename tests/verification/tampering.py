@@ -14,6 +14,9 @@ from harness.evidence.manifest import MANIFEST, manifest_text
 from harness.verification.verify import CHECKS, Outcome, verify
 from harness.workflow import judge_and_report
 
+AGREEING = ("manifest", "bounds", "root", "schema", "completeness", "verdict", "report")
+"""Checks of whether a bundle agrees with itself: all that a forger can mend."""
+
 
 def restored(root: Path, keep: Path) -> contextlib.AbstractContextManager[Path]:
     """The bundle for the time of a change: as it was afterwards."""
