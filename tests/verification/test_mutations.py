@@ -218,14 +218,13 @@ class TestPlan:
 class TestFigures:
     def test_an_edited_figure_of_the_verdict_is_named_with_where_it_comes_from(self, root: Path) -> None:
         verdict = json.loads((root / "verdict.json").read_bytes())
-        [place] = [n for n, r in enumerate(verdict["rows"]) if r["name"] == "decode" and r["context_tokens"] == 64][:1]
-        truth = verdict["rows"][place]["candidate"]
-        edit(root / "verdict.json", lambda v: v["rows"][place].update(candidate="99999.9"))
+        [place] = [n for n, r in enumerate(verdict["rows"]) if r["name"] == "KV tokens"]
+        edit(root / "verdict.json", lambda v: v["rows"][place].update(candidate="2,097,153"))
         for mend in (lambda _: None, reseal):
             mend(root)
             [found] = told(root, "manifest", "root", "verdict")
             assert found.startswith(
-                f'verdict.json: rows.{place}.candidate: says "99999.9", is {json.dumps(truth)} (decode, from launches/'
+                f'verdict.json: rows.{place}.candidate: says "2,097,153", is "2,097,152" (KV tokens, from launches/'
             )
 
     def test_a_verdict_that_was_turned_into_a_pass_is_named(self, root: Path) -> None:
@@ -246,29 +245,26 @@ class TestFigures:
 
     def test_an_edited_raw_figure_gives_another_verdict(self, root: Path) -> None:
         name = next(n for n in launches(root) if "-candidate-" in n and "trace" not in n)
-        requests = root / "launches" / name / "requests.jsonl"
-
-        def slower(request: dict[str, Any]) -> None:
-            if request["step"] == "decode":
-                request["event_ns"] = [t + 1_000_000 * n for n, t in enumerate(request["event_ns"])]
-
-        for number in range(len(requests.read_text("utf-8").splitlines())):
-            edit_line(requests, number, slower)
+        scrape = root / "launches" / name / "metrics" / "001.prom"
+        text = scrape.read_text("utf-8")
+        scrape.write_text(text.replace('kv_cache_size_tokens="2097152"', 'kv_cache_size_tokens="2097280"'), "utf-8")
         reseal(root)
-        found = told(root, "verdict")
-        assert any(": rows." in t and "from launches/" in t for t in found)
+        found = told(root, "root", "verdict")
         assert any(t.startswith("verdict.json: evidence_root_sha256: ") for t in found)
+        [row] = [t for t in found if ".candidate: " in t]
+        assert 'says "2,097,152", is "2,097,280" (KV tokens, from launches/' in row
+        assert "metrics/001.prom: vllm:cache_config_info kv_cache_size_tokens" in row
 
     @pytest.mark.parametrize("name", ["report.html", "report.md"])
     def test_an_edited_figure_of_the_report_is_named_by_its_line(self, root: Path, name: str) -> None:
         path = root / "report" / name
         text = path.read_text("utf-8")
-        path.write_text(text.replace("tok/s", "tok/h", 1), "utf-8")
-        line = text[: text.index("tok/s")].count("\n") + 1
+        path.write_text(text.replace("2,097,152", "2,097,153", 1), "utf-8")
+        line = text[: text.index("2,097,152")].count("\n") + 1
         [found] = told(root, "report")
         assert found.startswith(f"report/{name}: line {line}: says ")
-        assert "tok/h" in found
-        assert "tok/s" in found
+        assert "2,097,153" in found
+        assert "2,097,152" in found
 
     @pytest.mark.parametrize("data", [b"", b"[]", b"null", b"{", b"\xff", b"{}"], ids=ascii)
     def test_what_is_no_verdict_is_named(self, session: Path, data: bytes) -> None:
