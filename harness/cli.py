@@ -43,7 +43,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="qualify",
         description="Qualify a vLLM fork or kernel patch: launch control and candidate, observe, judge, report.",
-        epilog="Exit codes: 0 pass, 1 fail, 2 usage or configuration, 3 setup failure, 4 void, 10 inconclusive.",
+        epilog="Exit codes: 0 pass, 1 fail, 2 usage or configuration, 3 setup failure, 4 void, 5 does not verify, "
+        "10 inconclusive.",
     )
     parser.add_argument("--version", action="version", version=f"qualify {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")

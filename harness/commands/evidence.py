@@ -1,4 +1,4 @@
-"""What was measured, read again: judge, report, compare, and any log of vLLM."""
+"""What was measured, read again: judge, report, verify, compare, and any log of vLLM."""
 
 from __future__ import annotations
 
@@ -17,6 +17,20 @@ def add(commands: Commands) -> None:
         command = commands.add_parser(name, help=text)
         command.add_argument("bundle", nargs="?", help="folder of a session; the newest one without it")
         command.set_defaults(command=function)
+
+    verify = commands.add_parser("verify", help="check a bundle against itself: hashes, plan, every figure, signature")
+    verify.add_argument("bundle", help="folder of a session, or a .tar.zst, .tar.gz or .zip of one")
+    verify.add_argument(
+        "--trust",
+        metavar="KEYFILE",
+        action="append",
+        default=[],
+        help="public key whose signature counts; repeatable",
+    )
+    verify.add_argument(
+        "--memory-mib", metavar="N", type=int, default=256, help="what the evidence may take of memory (default 256)"
+    )
+    verify.set_defaults(command=_verify)
 
     compare = commands.add_parser("compare", help="two sessions of one host and profile: what moved between them")
     for name in ("A", "B"):
@@ -55,6 +69,19 @@ def _report(arguments: argparse.Namespace) -> int:
     report = write_report(bundle, bundle.verdict())
     print("\n".join([*state(bundle), str(report)]))
     return 0
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from pathlib import Path  # noqa: PLC0415
+
+    from harness.verification.lines import outcome_lines  # noqa: PLC0415
+    from harness.verification.verify import verify  # noqa: PLC0415
+    from harness.words import ExitCode  # noqa: PLC0415
+
+    trusted = tuple(map(Path, arguments.trust))
+    outcome = verify(arguments.bundle, trusted=trusted, memory_mib=arguments.memory_mib)
+    print("\n".join(outcome_lines(outcome)))
+    return ExitCode.PASS if outcome.verifies else ExitCode.NOT_VERIFIED
 
 
 def _compare(arguments: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from harness.config.model import FROZEN
 from harness.errors import BundleError
 from harness.evidence import pipe
+from harness.evidence.names import name_fault
 from harness.evidence.stream import whole
 from harness.records import SCHEMA_VERSION, FrozenPrompts, LaunchRecord, Lock, Plan, Run, Verdict
 from harness.records.client import SelfTest
@@ -106,9 +107,15 @@ class Bundle:
         """The plan as it was frozen.
 
         Raises:
-            BundleError: missing, newer or broken.
+            BundleError: missing, newer or broken, or it names a launch as no folder can be.
         """
-        return read_record(self.plan_file, Plan)
+        plan = read_record(self.plan_file, Plan)
+        for launch in plan.launches:
+            if "/" in launch.id or name_fault(launch.id):
+                raise BundleError(f"{self.plan_file}: {launch.id[:80]!r} is no name of a launch's folder")
+            if launch.mode not in plan.profile.modes:
+                raise BundleError(f"{self.plan_file}: {launch.id}: its mode is none of the profile's")
+        return plan
 
     def run(self) -> Run:
         """The session's identity.
@@ -309,17 +316,19 @@ def read_record(path: Path, kind: type[R]) -> R:
         BundleError: the file is missing, of a newer schema, or not such a record.
     """
     try:
-        tree: Any = json.loads(path.read_bytes())
+        data = path.read_bytes()
+        tree: Any = json.loads(data)
     except OSError as e:
         raise BundleError(f"{path}: cannot be read ({e.strerror}); is this a bundle of `qualify run`?") from None
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise BundleError(f"{path}: not valid JSON ({e})") from None
     version = tree.get("schema_version") if isinstance(tree, dict) else None
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise BundleError(
             f"{path}: schema {version} is newer than this harness knows ({SCHEMA_VERSION}); update the harness"
         )
-    return _validated(json.dumps(tree), kind, str(path))
+    del tree  # a large record must not stand in memory twice
+    return _validated(data, kind, str(path))
 
 
 def read_lines(path: Path, kind: type[R]) -> Iterator[R]:

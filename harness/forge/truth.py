@@ -65,6 +65,9 @@ def load_rule_file(file: Path) -> Rule:
             raise ConfigError(
                 f"{file}: schema {version} is newer than this harness knows ({SCHEMA_VERSION}); update it"
             )
-        return Rule(tuple(truth["successor"]), frozenset(truth["wrong_drafts"]))
-    except (OSError, json.JSONDecodeError, KeyError, TypeError) as e:
+        successor, wrong = tuple(truth["successor"]), frozenset(truth["wrong_drafts"])
+        if not all(type(t) is int and 0 <= t < len(successor) for t in (*successor, *wrong)):
+            raise ValueError("a token of it is none of its vocabulary")
+        return Rule(successor, wrong)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as e:
         raise ConfigError(f"{file}: not a truth.json of this harness ({e}); forge the model again") from e

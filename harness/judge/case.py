@@ -195,10 +195,17 @@ def read_case(bundle: Bundle, plan: Plan | None = None) -> Case:
         traced=_cells([x for x in plan.launches if x.trace], launches),
         locks={arm: bundle.lock(arm) for arm in Arm},
         prompts=bundle.prompts(),
-        rules={arm: load_rule_file(bundle.truth_file(arm)) for arm in Arm if bundle.truth_file(arm).is_file()},
+        rules={arm: _rule(bundle, arm) for arm in Arm if bundle.truth_file(arm).is_file()},
         stack_locks={arm: _stack_lock(bundle, arm) for arm in Arm if bundle.stack_lock_dir(arm).is_dir()},
         selftest=bundle.selftest(),
     )
+
+
+def _rule(bundle: Bundle, arm: Arm) -> Rule:
+    try:
+        return load_rule_file(bundle.truth_file(arm))
+    except ConfigError as e:
+        raise BundleError(str(e)) from None
 
 
 def _stack_lock(bundle: Bundle, arm: Arm) -> StackLock:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from harness.errors import BundleError
 from harness.evidence.bundle import LaunchDir, read_lines, read_record
+from harness.evidence.names import name_fault
 from harness.image.identity import FoundImage, Verification
 from harness.judge.samples import GpuEvidence, HostMemory, gpu_evidence, host_memory
 from harness.observe import prometheus
@@ -262,20 +263,36 @@ class LaunchEvidence:
 
         A stage `after ...` holds only what is new or changed since the stage before it.
         """
-        if not self.folder.caches_file.is_file():
-            return {}
-        try:
-            found: dict[str, dict[str, int | list[int]]] = json.loads(self.folder.caches_file.read_bytes())
-        except ValueError as e:
-            raise BundleError(f"{self.folder.caches_file}: not valid JSON ({e})") from None
-        return {
-            stage: {path: (e, None) if isinstance(e, int) else (e[0], e[1]) for path, e in listed.items()}
-            for stage, listed in found.items()
-        }
+        file = self.folder.caches_file
+        return read_listings(file) if file.is_file() else {}
 
     def place(self, event: Event) -> str:
         """Where a log event stands, for a row's sources."""
         return f"launches/{self.folder.id}/server.log:{event.line}"
+
+
+def read_listings(file: Path) -> dict[str, dict[str, Entry]]:
+    """What caches.json holds.
+
+    Raises:
+        BundleError: it holds something else.
+    """
+    try:
+        found: dict[str, dict[str, int | list[int]]] = json.loads(file.read_bytes())
+        return {
+            stage: {path: (e, None) if isinstance(e, int) else _size_and_time(e) for path, e in listed.items()}
+            for stage, listed in found.items()
+        }
+    except (ValueError, RecursionError) as e:
+        raise BundleError(f"{file}: not valid JSON ({e})") from None
+    except (AttributeError, TypeError) as e:
+        raise BundleError(f"{file}: not a table of listed files ({e})") from None
+
+
+def _size_and_time(entry: list[int]) -> Entry:
+    if not (isinstance(entry, list) and len(entry) == 2 and all(type(x) is int for x in entry)):
+        raise TypeError(f"{str(entry)[:60]} is not a size and a time")
+    return entry[0], entry[1]
 
 
 def read_launch(folder: LaunchDir) -> LaunchEvidence:
@@ -320,7 +337,7 @@ def _draft_tokens(record: LaunchRecord | None) -> int:
         if flag == "--speculative-config":
             try:
                 return int(json.loads(value).get("num_speculative_tokens", 0))
-            except (ValueError, AttributeError):
+            except (ValueError, AttributeError, TypeError, OverflowError, RecursionError):
                 return 0
     return 0
 
@@ -335,12 +352,14 @@ def _log_events(path: Path) -> tuple[Event, ...]:
 def _clock(path: Path) -> LogClock:
     rows = []
     if path.is_file():
-        for line in path.read_text("ascii").splitlines():
+        for line in path.read_text("ascii", "backslashreplace").splitlines():
             try:
                 offset, time_ns = json.loads(line)
-            except ValueError:
+            except (ValueError, TypeError, RecursionError):
                 break  # a torn last line: the harness was killed while it wrote
-            rows.append((int(offset), int(time_ns)))
+            if type(offset) is not int or type(time_ns) is not int:
+                break
+            rows.append((offset, time_ns))
     return LogClock([r[0] for r in rows], [r[1] for r in rows])
 
 
@@ -356,6 +375,8 @@ class _Scrapes:
             return None
         if name not in self._parsed:
             path = self._folder / name
+            if "/" in name or name_fault(name):
+                raise BundleError(f"{self._folder}: {name[:80]!r} is no name of a scrape")
             try:
                 self._parsed[name] = prometheus.parse(path.read_text("utf-8")) if path.is_file() else None
             except ValueError:  # torn: the harness was killed while it wrote

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.errors import BundleError
 from harness.evidence.bundle import LaunchDir, read_lines
+from harness.evidence.names import printable
 from harness.observe.gpu.journal import COLUMNS, lines, row
 from harness.observe.gpu.nvml import Field
 from harness.observe.memory import MIB, Series
@@ -15,6 +17,9 @@ from harness.observe.sampler import COLUMNS as HOST_COLUMNS
 from harness.records import GpuEvent, GpuWatch
 
 NONE = Series((), ())
+TEXTS = ("gpu", "process")
+"""Columns of text; all others hold integers."""
+TEXT_CHARACTERS = 1000
 
 
 @dataclass(frozen=True)
@@ -116,14 +121,56 @@ def _columns(
     journal = path.with_suffix(".journal")
     nothing: Mapping[str, Sequence[Any]] = dict.fromkeys(names, ())
     if not path.is_file():
-        rows = [from_journal(line) for line in lines(journal)] if journal.is_file() else []
-        return dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else nothing
+        try:
+            rows = [from_journal(line) for line in lines(journal)] if journal.is_file() else []
+            return dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else nothing
+        except (ValueError, TypeError, IndexError, RecursionError) as e:
+            raise BundleError(f"{journal}: not what a sampler writes ({e})") from None
+    found = read_columns(path, {name: "string" if name in TEXTS else "int64" for name in names})
+    if found is None:  # the harness was killed while it wrote
+        return nothing
+    length = len(next(iter(found.values()), ()))
+    # A column that an older harness did not write is one that was not read.
+    return {n: found.get(n, [None] * length) for n in names}
+
+
+def read_columns(path: Path, types: Mapping[str, str]) -> Mapping[str, Sequence[Any]] | None:
+    """The columns that a file of samples has of these; None for one that was not written to its end.
+
+    Each text is kept once, however often it stands there: a file of some bytes can name a long one in every row.
+
+    Raises:
+        BundleError: a column is of another type, or a text is none that a sampler writes.
+    """
     import pyarrow as pa  # noqa: PLC0415  # heavy, and only needed here
     import pyarrow.parquet as pq  # noqa: PLC0415
 
+    texts = [name for name, kind in types.items() if kind == "string"]
     try:
-        table = pq.read_table(path)
-    except pa.ArrowInvalid:  # the harness was killed while it wrote
-        return nothing
-    # A column that an older harness did not write is one that was not read.
-    return {n: table[n].to_pylist() if n in table.column_names else [None] * table.num_rows for n in names}
+        table = pq.read_table(path, read_dictionary=texts)
+        return {name: _values(table[name], kind) for name, kind in types.items() if name in table.column_names}
+    except pa.ArrowInvalid:
+        return None
+    except (pa.ArrowException, OSError, ValueError, LookupError) as e:
+        raise BundleError(f"{path}: not what a sampler writes ({printable(str(e))})") from None
+
+
+def _values(column: Any, kind: str) -> Sequence[Any]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    is_text = pa.types.is_dictionary(column.type) and pa.types.is_string(column.type.value_type)
+    if not (is_text if kind == "string" else pa.types.is_int64(column.type)):
+        raise ValueError(f"a column is {column.type}, not {kind}")
+    values: Sequence[Any] = _texts(column) if is_text else column.to_pylist()
+    return values
+
+
+def _texts(column: Any) -> list[str | None]:
+    found: list[str | None] = []
+    for chunk in column.chunks:
+        values = chunk.dictionary
+        if any(len(value) > TEXT_CHARACTERS for value in (v.as_buffer() for v in values if v.is_valid)):
+            raise ValueError(f"a text is longer than {TEXT_CHARACTERS} bytes")
+        known = values.to_pylist()
+        found += [None if n is None else known[n] for n in chunk.indices.to_pylist()]
+    return found
