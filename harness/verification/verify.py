@@ -40,7 +40,7 @@ class Outcome:
     """What a verification came to."""
 
     name: str
-    """Of the bundle: its session."""
+    """Of what was given: a session's folder, or an archive."""
     verdict: Verdict | None
     """As the evidence gives it, or None where it gives none."""
     found: tuple[tuple[str, Found], ...]
@@ -88,7 +88,8 @@ def verify(
         subject = Subject(bundle.root, report, memory_mib, trusted, bundle.originals)
         found = tuple(_looked_at(subject, checks))
         notes = [*bundle.notes, *_notes(subject)]
-        return Outcome(bundle.root.name, subject.__dict__.get("verdict"), found, tuple(notes), bundle.mismatches)
+        name, verdict = Path(place).resolve().name, subject.__dict__.get("verdict")
+        return Outcome(name, verdict, found, tuple(notes), bundle.mismatches)
 
 
 def _looked_at(subject: Subject, checks: tuple[tuple[str, Check], ...]) -> Iterator[tuple[str, Found]]:
