@@ -38,7 +38,7 @@ def check_challenge(root: Path) -> list[Mismatch]:
         found.append(Mismatch("plan.json", "challenge", plan.challenge, plan.profile.plan.challenge))
     if frozen is not None and frozen.texts_sha256 != texts_sha256():
         found.append(Mismatch("prompts.json", "texts_sha256", frozen.texts_sha256, texts_sha256()))
-    for launch in plan.launches:
+    for launch in plan.possible:
         found += _of_launch(bundle.launch(launch.id), seeds)
     return found
 

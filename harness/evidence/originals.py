@@ -7,6 +7,7 @@ could be guessed from that.
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Literal
 
@@ -90,3 +91,13 @@ def is_redacted(root: Path, path: Path) -> bool:
     originals = read_originals(root)
     entry = originals.files.get(path.relative_to(root).as_posix()) if originals else None
     return entry is not None and bool(entry.redactions)
+
+
+def original_sha256(root: Path, path: Path) -> str:
+    """SHA-256 of a file of a bundle; in one that was exported that of the file as it was measured."""
+    originals = read_originals(root)
+    entry = originals.files.get(path.relative_to(root).as_posix()) if originals else None
+    if entry is not None:
+        return entry.sha256
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

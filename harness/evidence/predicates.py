@@ -11,7 +11,7 @@ from typing import Any
 from harness.errors import BundleError, ConfigError
 from harness.evidence.bundle import Bundle, read_record
 from harness.evidence.ledger import LedgerProof
-from harness.evidence.pipe import file_digest
+from harness.evidence.originals import original_sha256
 from harness.records import Lock, Row, Verdict
 from harness.stack.reading import parse_lock
 from harness.stack.record import LOCK_FILE, StackLock
@@ -64,7 +64,7 @@ def _subjects(bundle: Bundle) -> Iterator[Json]:
     """Per arm what it is: its lock, its image and the image's base, every head, every tree."""
     for arm in Arm:
         lock = bundle.lock(arm)
-        yield _descriptor(f"{arm} lock", "sha256", file_digest(bundle.lock_file(arm))[0])
+        yield _descriptor(f"{arm} lock", "sha256", original_sha256(bundle.root, bundle.lock_file(arm)))
         yield from _images(arm, lock)
         folder = bundle.stack_lock_dir(arm)
         if (folder / LOCK_FILE).is_file():
@@ -157,7 +157,7 @@ def row_name(row: Row) -> str:
 
 
 def _file(bundle: Bundle, path: Path, **annotations: str | None) -> Json:
-    made = _descriptor(path.relative_to(bundle.root).as_posix(), "sha256", file_digest(path)[0])
+    made = _descriptor(path.relative_to(bundle.root).as_posix(), "sha256", original_sha256(bundle.root, path))
     given = {name: value for name, value in annotations.items() if value is not None}
     return {**made, "annotations": given} if given else made
 

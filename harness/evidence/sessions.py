@@ -11,6 +11,7 @@ from harness.errors import BundleError
 from harness.evidence.bundle import Bundle, read_record, write_record
 from harness.evidence.ledger import FIRST, Content, Entry, LedgerProof, enter, link, lock_identity, now
 from harness.evidence.mismatch import Mismatch
+from harness.evidence.originals import is_redacted
 from harness.evidence.pipe import MANIFEST, file_digest
 from harness.records import Verdict
 from harness.words import Arm, Word
@@ -118,6 +119,8 @@ def check_ledger(root: Path) -> list[Mismatch]:
         if start is not None:
             found += _chain_faults("ledger.json", start)
             found += _start_faults(bundle, start)
+        if end is None and start is not None and (root / MANIFEST).is_file():
+            found.append(Mismatch("ledger.end.json", "file", "the end of a session that was sealed", None))
         if end is not None:
             found += _chain_faults("ledger.end.json", end)
             found += _end_faults(bundle, start, end)
@@ -158,7 +161,12 @@ def _start_faults(bundle: Bundle, proof: LedgerProof) -> Iterator[Mismatch]:
         "session": plan.session,
         "profile": plan.profile.name,
         "commit": bundle.run().harness.commit,
-        **{str(arm): lock_identity(bundle.lock(arm), plan.stack(arm)) for arm in Arm},
+        # Of an arm whose words were removed, only the original's lock has the identity.
+        **{
+            str(arm): lock_identity(bundle.lock(arm), plan.stack(arm))
+            for arm in Arm
+            if not any(is_redacted(bundle.root, f) for f in (bundle.lock_file(arm), bundle.plan_file))
+        },
     }
     yield from _differences("ledger.json", proof, expected)
     if proof.first != 1 or proof.previous != FIRST:

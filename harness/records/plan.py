@@ -88,6 +88,11 @@ class Plan(Record):
             return self.seed
         return int.from_bytes(hashlib.sha256(f"challenge/1/{self.seed}/{self.challenge}".encode()).digest(), "big")
 
+    @property
+    def possible(self) -> tuple[PlannedLaunch, ...]:
+        """Every launch that may run, in the order of the lanes: those that take a void pair's place too."""
+        return tuple(sorted((*self.launches, *self.reruns), key=lambda x: (x.lane, x.place)))
+
     def stack(self, arm: Arm) -> Stack:
         """The stack of an arm."""
         return self.control if arm is Arm.CONTROL else self.candidate

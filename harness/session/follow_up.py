@@ -39,7 +39,7 @@ def _earlier(server: LiveLaunch) -> Iterator[PlannedLaunch]:
     mine = server.launch
     others = [
         x
-        for x in (*server.plan.launches, *server.plan.reruns)
+        for x in server.plan.possible
         if (x.mode, x.warmup, x.cache) == (mine.mode, mine.warmup, mine.cache)
         and x.arm is not mine.arm
         and x.place < mine.place

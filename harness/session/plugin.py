@@ -122,7 +122,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if conductor is None and not {"launch", "source_check"}.isdisjoint(metafunc.fixturenames):
         raise pytest.UsageError("these checks need a server: give --qualify-profile NAME, or use `qualify run`")
     if "launch" in metafunc.fixturenames and conductor is not None:
-        launches = (*conductor.plan.launches, *conductor.plan.reruns)
+        launches = conductor.plan.possible
         metafunc.parametrize("launch", launches, ids=[x.id for x in launches], scope="session")
     if "source_check" in metafunc.fixturenames and conductor is not None:
         checks = conductor.source_checks

@@ -49,7 +49,7 @@ def snapshot(bundle: Bundle, plan: Plan, elapsed_s: float) -> Snapshot:
     ended_s: list[float] = []
     running_s: list[float] = []
     planned = [x for x in plan.launches if x.look == 1]
-    extra = [x for x in (*plan.launches, *plan.reruns) if x not in planned and bundle.launch(x.id).root.is_dir()]
+    extra = [x for x in plan.possible if x not in planned and bundle.launch(x.id).root.is_dir()]
     launches = [*planned, *extra]
     for launch in launches:
         folder = bundle.launch(launch.id)

@@ -13,7 +13,7 @@ from harness.evidence.bundle import LaunchDir, read_lines, read_record
 from harness.evidence.mismatch import Mismatch
 from harness.judge.looks import first_look
 from harness.records import CheckRecord, PlannedLaunch
-from harness.records.statistics import Look
+from harness.records.statistics import Look, Rerun
 from harness.session.plan import make_plan
 from harness.stack.reading import read_lock
 from harness.stack.record import LOCK_FILE
@@ -29,7 +29,7 @@ def check_completeness(subject: Subject) -> Found:
         BundleError: a record of them cannot be read.
     """
     mismatches = [m for part in (_plan, _locks, _folders, _launches, _order, _looks, _checks) for m in part(subject)]
-    ran = [x for x in subject.plan.launches if subject.bundle.launch(x.id).record_file.is_file()]
+    ran = [x for x in subject.plan.possible if subject.bundle.launch(x.id).record_file.is_file()]
     told = f"{len(ran)} of {len(subject.plan.launches)} planned launches have a record"
     left_out = sorted({r for x in subject.plan.launches if x not in ran and (r := _reason(subject, x)) is not None})
     return Found(tuple(mismatches), ("; ".join([told, *left_out]),))
@@ -44,7 +44,7 @@ def _plan(subject: Subject) -> Iterator[Mismatch]:
     except ConfigError as e:
         yield Mismatch("plan.json", "profile", "a plan was made of it", f"refused: {e}")
         return
-    fields = {"launches", "primary_metrics", "looks"}
+    fields = {"launches", "reruns", "primary_metrics", "looks"}
     said, found = (x.model_dump(mode="json", include=fields) for x in (plan, again))
     for field, one, other in differences(said, found):
         yield Mismatch("plan.json", field, one, f"{other} by its own profile and seed")
@@ -87,7 +87,7 @@ def _locks(subject: Subject) -> Iterator[Mismatch]:
 
 def _folders(subject: Subject) -> Iterator[Mismatch]:
     """Folders that the plan does not know."""
-    planned = {x.id for x in subject.plan.launches}
+    planned = {x.id for x in subject.plan.possible}
     for top, known in (("launches", planned), ("checks", {c.name for c in _planned_checks(subject)})):
         folder = subject.root / top
         there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
@@ -96,7 +96,7 @@ def _folders(subject: Subject) -> Iterator[Mismatch]:
 
 
 def _launches(subject: Subject) -> Iterator[Mismatch]:
-    for launch in subject.plan.launches:
+    for launch in subject.plan.possible:
         folder = subject.bundle.launch(launch.id)
         name = f"launches/{launch.id}"
         record = folder.record()
@@ -119,7 +119,7 @@ def _launches(subject: Subject) -> Iterator[Mismatch]:
 
 def _order(subject: Subject) -> Iterator[Mismatch]:
     for lane in sorted({x.lane for x in subject.plan.launches}):
-        mine = sorted((x for x in subject.plan.launches if x.lane == lane), key=lambda x: x.ordinal)
+        mine = [x for x in subject.plan.possible if x.lane == lane]
         records = [r for x in mine if (r := subject.bundle.launch(x.id).record()) is not None and r.argv]
         for before, after in pairwise(records):
             if after.begin_ns < before.begin_ns:
@@ -177,6 +177,8 @@ def _planned_checks(subject: Subject) -> tuple[Check, ...]:
 def _reason(subject: Subject, launch: PlannedLaunch) -> str | None:
     """Why a launch has no record, in the words of what says so; None where nothing does."""
     run, look_file = subject.bundle.run(), subject.bundle.look_file(launch.mode)
+    if launch.again_of is not None and not _is_to_be_replaced(subject, launch.again_of):
+        return "no pair had to be run once more"
     if run.interrupted:
         return f"the others were not run: {run.interrupted}"
     if launch.look > 1:
@@ -189,6 +191,12 @@ def _reason(subject: Subject, launch: PlannedLaunch) -> str | None:
     if not folder.root.is_dir() or not _only_skipped(folder):
         return None
     return next(c.message or c.outcome for c in read_lines(folder.checks_file, CheckRecord))
+
+
+def _is_to_be_replaced(subject: Subject, launch_id: str) -> bool:
+    """True for a launch of a pair that was found void; the judge derives again whether it was."""
+    files = [f for x in subject.plan.launches if (f := subject.bundle.rerun_file(x.id)).is_file()]
+    return any(launch_id in read_record(file, Rerun).pair for file in files)
 
 
 def _only_skipped(folder: LaunchDir) -> bool:

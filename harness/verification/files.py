@@ -28,7 +28,7 @@ from harness.records import (
     Window,
 )
 from harness.records.client import SelfTest
-from harness.records.statistics import Look
+from harness.records.statistics import Look, Rerun
 
 
 class Form(StrEnum):
@@ -81,6 +81,7 @@ KINDS: tuple[FileKind, ...] = (
     FileKind("locks/*.json", Form.RECORD, Lock),
     FileKind("locks/*/lock.json", Form.LOCK),
     FileKind("looks/*.json", Form.RECORD, Look),
+    FileKind("reruns/*.json", Form.RECORD, Rerun),
     FileKind("launches/*/launch.json", Form.RECORD, LaunchRecord),
     FileKind("launches/*/image.json", Form.RECORD, Verification),
     FileKind("launches/*/container.json", Form.JSON),

@@ -17,6 +17,7 @@ from harness.verification.derivation import check_report, check_root, check_verd
 from harness.verification.manifest import check_manifest
 from harness.verification.opening import Layout, opened
 from harness.verification.schema import check_schema
+from harness.verification.sealing import check_prompts, check_sessions, check_statements, check_writers
 from harness.verification.subject import Check, Found, Subject
 
 CHECKS: tuple[tuple[str, Check], ...] = (
@@ -25,8 +26,12 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ("root", check_root),
     ("schema", check_schema),
     ("completeness", check_completeness),
+    ("writers", check_writers),
     ("verdict", check_verdict),
     ("report", check_report),
+    ("statements", check_statements),
+    ("prompts", check_prompts),
+    ("sessions", check_sessions),
 )
 """In this order: nothing is parsed before its size is known. Where the bundle is refused, the rest is left out."""
 
