@@ -74,12 +74,14 @@ def _report(arguments: argparse.Namespace) -> int:
 def _verify(arguments: argparse.Namespace) -> int:
     from pathlib import Path  # noqa: PLC0415
 
+    from harness.evidence.keys import read_public_keys  # noqa: PLC0415
     from harness.verification.layout import layout  # noqa: PLC0415
     from harness.verification.lines import outcome_lines  # noqa: PLC0415
     from harness.verification.verify import verify  # noqa: PLC0415
     from harness.words import ExitCode  # noqa: PLC0415
 
     trusted = tuple(map(Path, arguments.trust))
+    read_public_keys(trusted)  # a file that is no key is the user's mistake, not the bundle's
     outcome = verify(arguments.bundle, trusted=trusted, memory_mib=arguments.memory_mib, layout=layout)
     print("\n".join(outcome_lines(outcome)))
     return ExitCode.PASS if outcome.verifies else ExitCode.NOT_VERIFIED

@@ -153,8 +153,8 @@ def _track(
             Line(name, tuple((t - origin) / 1e9 for t in s.times_ns), s.mib) for name, s in found.items() if s.times_ns
         ),
         bands=tuple(bands(launch, origin)),
-        ready_s=_since(origin, launch.ready_ns),
-        stop_s=_since(origin, launch.mark_ns("stop asked")),
+        ready_s=since(origin, launch.ready_ns),
+        stop_s=since(origin, launch.mark_ns("stop asked")),
         source=f"launches/{planned.id}/{file}",
         measure=measure,
         free=free,
@@ -162,5 +162,5 @@ def _track(
     )
 
 
-def _since(origin_ns: int, time_ns: int | None) -> float | None:
+def since(origin_ns: int, time_ns: int | None) -> float | None:
     return None if time_ns is None else (time_ns - origin_ns) / 1e9
