@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from harness import __version__
-from harness.commands import evidence, session, stacks, tools
+from harness.commands import evidence, selftest, session, stacks, tools
 from harness.commands.base import Command
 
 
@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"qualify {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
-    for group in (session, evidence, stacks, tools):
+    for group in (session, evidence, stacks, tools, selftest):
         group.add(commands)
     return parser
 

@@ -95,6 +95,9 @@ def banner(settings: Settings) -> Iterator[Line]:
             "suboptimal performance. Consider increasing max_num_batched_tokens to accommodate the additional draft "
             "token slots, or decrease num_speculative_tokens.",
         )
+    if (tokens := settings.flags.get("max_num_batched_tokens")) is not None:
+        chunks = f"Chunked prefill is enabled with max_num_batched_tokens={tokens}."
+        yield Line("APIServer", "INFO", "scheduler.py:222", chunks)
     runner = "Model Runner V2 requires Triton; using the V1 model runner instead."
     yield Line("APIServer", "WARNING", "vllm.py:725", runner)
 
