@@ -102,6 +102,40 @@ BY_SESSION: dict[str, str] = {
 }
 """Gates that only a session trips: evidence of theirs is not simulated."""
 
+FAILURES: dict[str, str] = {
+    "wrong image behind a tag": "image/test_verify.py::test_the_tag_moved_after_the_start",
+    "head moved since the lock": "stack/test_heads.py::test_a_head_that_moved_is_refused_with_old_and_new",
+    "patch applied to one of two installed copies": "e2e/test_patched_sessions.py::"
+    "test_a_patch_in_a_copy_that_nobody_imports_is_a_setup_failure",
+    "patch touches compiled sources": "stack/test_files.py::"
+    "test_compiled_sources_in_an_overlay_are_refused_with_the_head_that_brings_them",
+    "missing compiled extension": "image/test_probe.py::test_an_extension",
+    "container killed for memory": "launch/test_docker_server.py::test_out_of_memory_is_named",
+    "engine dead after ready": "e2e/test_fake_sessions.py::test_a_fault_of_the_candidate_is_named",
+    "request that never ends": "e2e/test_fake_sessions.py::test_a_fault_of_the_candidate_is_named",
+    "workers that outlive the server": "e2e/test_fake_sessions.py::"
+    "test_a_worker_that_outlives_its_server_is_killed_and_counted",
+    "GPU already in use": "e2e/test_gpu_sessions.py::"
+    "test_a_process_that_is_there_before_keeps_the_session_from_starting",
+    "GPU memory that does not return": "e2e/test_gpu_sessions.py::"
+    "test_memory_that_does_not_return_keeps_the_next_launch_from_starting",
+    "port taken": "launch/test_readiness.py::test_another_server_on_the_port_does_not_answer_for_a_dead_one",
+    "full disk": "launch/test_process.py::test_a_full_disk_does_not_block_the_server_and_is_reported",
+    "Ctrl-C": "e2e/test_fake_sessions.py::test_ctrl_c_keeps_the_evidence_and_leaves_nothing_running",
+    "its own death, processes": "e2e/test_fake_sessions.py::test_after_a_kill_the_next_run_ends_what_was_left",
+    "its own death, containers": "e2e/test_docker_sessions.py::"
+    "test_after_a_kill_the_next_session_removes_what_was_left_and_nothing_else",
+    "clock change": "e2e/test_void_rules.py::test_a_clock_that_somebody_sets_voids_the_launch",
+    "scrape failure, counter reset": "e2e/test_void_rules.py::"
+    "test_counts_that_are_not_ours_void_the_window_and_what_was_compared_in_it",
+    "torn lines, progress bars, colours, bytes that are no UTF-8": "e2e/test_fake_client.py::"
+    "test_what_is_strange_and_right_passes",
+    "a log of a gigabyte": "launch/test_logpipe.py::test_the_tail_of_a_large_log_is_bounded",
+    "a stranger's code and the user's secrets": "e2e/test_fake_sessions.py::"
+    "test_a_secret_of_the_user_reaches_no_server",
+}
+"""Faults of DESIGN 7 that it must survive, and say so -> the test that shows it, below tests/."""
+
 HEAD = """# Gates and void rules
 
 Every way in which a row can be something other than a pass. The table is `harness/judge/gates.toml`; a test
@@ -117,12 +151,14 @@ touch the exit code (DESIGN 6). What breaks a measurement also voids the other r
 def page() -> str:
     """The whole page."""
     head = ["| row | word | what trips it | threshold | its figures | driven through a server by |", "|" + "---|" * 6]
-    return "\n".join([HEAD, *head, *map(_line, gates()), ""])
+    failures = [f"| {what} | `tests/{test}` |" for what, test in FAILURES.items()]
+    survived = ["", "## Faults that it survives, and says so", "", "| fault | shown by |", "|---|---|", *failures]
+    return "\n".join([HEAD, *head, *map(_line, gates()), *survived, ""])
 
 
 def _line(gate: Gate) -> str:
     driven = END_TO_END.get(gate.id)
-    by = f"`tests/e2e/{driven}`" if driven else f"not: {NOT_END_TO_END.get(gate.id, '')}"
+    by = f"`tests/e2e/{driven.replace('::', '.py::')}`" if driven else f"not: {NOT_END_TO_END.get(gate.id, '')}"
     cells = (gate.row, str(gate.word), gate.rule, gate.threshold or "any", f"`{gate.figures}`", by)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 

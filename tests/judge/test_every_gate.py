@@ -16,7 +16,7 @@ from harness.records import Row
 from harness.words import Word
 
 from .gate_cases import CASES
-from .gates_page import BY_SESSION, END_TO_END, NOT_END_TO_END, PAGE, page
+from .gates_page import BY_SESSION, END_TO_END, FAILURES, NOT_END_TO_END, PAGE, page
 
 JUDGE = PROJECT / "harness" / "judge"
 GRAVE = {"FAIL": Word.FAIL, "WARN": Word.WARN, "VOID": Word.VOID, "SETUP_FAILURE": Word.SETUP_FAILURE}
@@ -82,10 +82,12 @@ def test_a_gate_trips_and_says_what_and_where(gate: Gate, tmp_path: Path) -> Non
 
 
 def module_of(test: str) -> Path:
-    return PROJECT / "tests" / "e2e" / f"{test.partition('::')[0]}.py"
+    """`test_void_rules::test_x` of tests/e2e, or `launch/test_process.py::test_x` of tests."""
+    module = test.partition("::")[0]
+    return PROJECT / "tests" / (module if "/" in module else f"e2e/{module}.py")
 
 
-@pytest.mark.parametrize("name", sorted({*END_TO_END.values(), *BY_SESSION.values()}))
+@pytest.mark.parametrize("name", sorted({*END_TO_END.values(), *BY_SESSION.values(), *FAILURES.values()}))
 def test_a_test_that_the_page_names_exists(name: str) -> None:
     tree = ast.parse(module_of(name).read_text("utf-8"))
     assert name.partition("::")[2] in {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
