@@ -197,7 +197,8 @@ def test_a_claim_about_speed_is_refuted(tmp_path: Path) -> None:
 
 def test_a_desktop_whose_use_of_the_gpu_is_not_constant_is_a_warning(tmp_path: Path) -> None:
     bench = GpuBench(tmp_path)
-    bench.settings.append("serve.env.QUALIFY_FAKE_STEP_S='0.05'")
+    # Long enough a launch for the change to be seen and taken back within it.
+    bench.settings += ["serve.env.QUALIFY_FAKE_STEP_S='0.05'", "course.identity_output_tokens=120"]
     results = tmp_path / "results"
     with bench.somebody(used_mib=400, compute=False) as pid:
         process = start(results, *bench.options(), env=bench.env)
