@@ -148,6 +148,12 @@ def test_one_of_the_servers_own_that_had_just_ended_voids_nothing(tmp_path: Path
     assert row(verdict, "foreign GPU processes").word is Word.PASS
 
 
+def test_a_limit_that_changes_alike_in_both_arms_is_no_constant_machine(tmp_path: Path) -> None:
+    found = row(judged(tmp_path, lambda _, seen: replace(seen, power_mw=(300_000, 250_000))), "GPU power limits")
+    assert found.word is Word.VOID
+    assert "the limit of GPU-0 changed: 250 W to 300 W" in found.reason
+
+
 def test_both_arms_at_the_same_lower_limit_are_comparable(tmp_path: Path) -> None:
     verdict = judged(tmp_path, lambda _, seen: replace(seen, power_mw=(250_000,)))
     assert row(verdict, "GPU power limits").word is Word.PASS
