@@ -16,10 +16,11 @@ PIP_FLAGS := --disable-pip-version-check --quiet
 HARNESS := .venv/.complete
 ENGINE := .venv-vllm/.complete
 
-.PHONY: help setup qualify doctor test test-fast lint format lock clean
+.PHONY: help setup qualify selftest doctor test test-fast lint format lock clean
 
 help:
 	@echo "make qualify [PROFILE=name] [CONTROL=stack] [CANDIDATE=stack] [ARGS='--smoke']"
+	@echo "make selftest    candidates that are known to be worse: is each caught and named? ARGS=--quick: in a minute"
 	@echo "make test        every test, those against real vLLM included (about 25 minutes)"
 	@echo "make test-fast   tests that need no engine and start no session"
 	@echo "make setup | doctor | lint | format | lock | clean"
@@ -29,6 +30,9 @@ setup: $(HARNESS) $(ENGINE)
 qualify: setup
 	@.venv/bin/qualify run $(if $(PROFILE),--profile $(PROFILE)) $(if $(CONTROL),--control $(CONTROL)) \
 		$(if $(CANDIDATE),--candidate $(CANDIDATE)) $(ARGS)
+
+selftest: setup
+	@.venv/bin/qualify selftest $(if $(PROFILE),--profile $(PROFILE)) $(ARGS)
 
 doctor: setup
 	@.venv/bin/qualify doctor

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from harness import __version__
-from harness.commands import evidence, history, keys, publish, session, stacks, tools
+from harness.commands import evidence, history, keys, publish, selftest, session, stacks, tools
 from harness.commands.base import Command
 
 
@@ -49,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"qualify {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
-    for group in (session, evidence, history, keys, publish, stacks, tools):
+    for group in (session, evidence, history, keys, publish, stacks, tools, selftest):
         group.add(commands)
     return parser
 

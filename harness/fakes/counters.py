@@ -225,10 +225,10 @@ def _cache_config(settings: Settings) -> dict[str, str]:
         "enable_prefix_caching": str(settings.flags.get("enable_prefix_caching", True)),
         "gpu_memory_utilization": str(settings.flags.get("gpu_memory_utilization", 0.92)),
         "kv_cache_max_concurrency": str(settings.max_concurrency),
-        "kv_cache_size_tokens": str(settings.kv_tokens),
+        "kv_cache_size_tokens": str(settings.kv_tokens - BLOCK_SIZE * settings.faults.hit("kv-disagrees")),
         "num_cpu_blocks": "None",
         "num_gpu_blocks": str(settings.kv_blocks),
-        "num_gpu_blocks_override": "None",
+        "num_gpu_blocks_override": str(settings.flags.get("num_gpu_blocks_override")),
         "prefix_caching_hash_algo": "sha256",
         "sliding_window": "None",
     }

@@ -17,7 +17,8 @@ from harness.fakes.answers import Head, Reply
 from harness.fakes.asks import ApiError, Ask, check_total
 from harness.fakes.counters import Counters, Increment
 from harness.fakes.gpu_memory import GpuMemory
-from harness.fakes.log_lines import ENGINE_DEAD, engine_death, late_jit, log
+from harness.fakes.late import compile_late
+from harness.fakes.log_lines import ENGINE_DEAD, engine_death, error_line, late_jit, log
 from harness.fakes.model import Model, Step
 from harness.fakes.settings import VERSION, Settings
 
@@ -152,7 +153,9 @@ class Engine:
                 _sleep_until(due)
                 if first:
                     self._count_prefill(job)
-                counters.add(Increment(generated=len(step.tokens), drafted=step.drafted, accepted=step.accepted))
+                lost = index == job.ask.n and settings.faults.hit("lost-draft", job.number)
+                drafted, accepted = (0, 0) if lost else (step.drafted, step.accepted)
+                counters.add(Increment(generated=len(step.tokens), drafted=drafted, accepted=accepted))
                 if job.is_last(index):
                     end(job.finish_reason)
                     running -= 1
@@ -182,12 +185,15 @@ class Engine:
                 first, self._jit_done = not self._jit_done, True
             late += [fault for fault in self.settings.faults.all("late-jit") if first and not fault.at]
             if first:
+                compile_late(self.settings.faults, os.environ)
                 tracing.first_long_prompt(self.settings.faults)
                 if self.gpu is not None:
                     self.gpu.first_long_prompt()
         for fault in late:
             log(late_jit(fault.value))
             time.sleep(LATE_JIT_S)
+        if self.settings.faults.hit("error-line", job.number):
+            log(error_line())
 
     def _take_memory(self, job: Job) -> None:
         for fault in self.settings.faults.all("take-memory", job.number):

@@ -95,6 +95,12 @@ def banner(settings: Settings) -> Iterator[Line]:
             "suboptimal performance. Consider increasing max_num_batched_tokens to accommodate the additional draft "
             "token slots, or decrease num_speculative_tokens.",
         )
+    if (tokens := settings.flags.get("max_num_batched_tokens")) is not None:
+        chunks = f"Chunked prefill is enabled with max_num_batched_tokens={tokens}."
+        yield Line("APIServer", "INFO", "scheduler.py:222", chunks)
+    if settings.faults.hit("v2-runner"):
+        yield Line("Worker", "INFO", "gpu_worker.py:300", "Using V2 Model Runner")
+        return
     runner = "Model Runner V2 requires Triton; using the V1 model runner instead."
     yield Line("APIServer", "WARNING", "vllm.py:725", runner)
 
@@ -175,6 +181,11 @@ def late_jit(kernel: str) -> Line:
         f"Triton kernel JIT compilation during inference: {kernel}. This causes a latency spike; consider extending "
         "warmup to cover this shape/config.",
     )
+
+
+def error_line() -> Line:
+    """An error that the engine survives."""
+    return Line("EngineCore", "ERROR", "core.py:991", "Failed to release a block: it is still referenced")
 
 
 def engine_death() -> Iterator[Line]:

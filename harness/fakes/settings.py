@@ -23,7 +23,7 @@ VARIABLES: dict[str, str] = {
     "QUALIFY_FAKE_STAMPS": "1: events tell received_ns of their request and their own sent_ns (CLOCK_MONOTONIC)",
     "QUALIFY_FAKE_TRUTH": "file that gets a line of JSON per stream: its tokens, events and times as they were",
     "QUALIFY_FAKE_LOG": f"version whose log is written: {', '.join(era.version for era in ERAS)} ({NEWEST.version})",
-    "QUALIFY_FAKE_KV_TOKENS": "KV-cache size in tokens (2097152)",
+    "QUALIFY_FAKE_KV_TOKENS": "KV-cache size in tokens, where no --num-gpu-blocks-override says it (2097152)",
     "QUALIFY_FAKE_JIT_MONITOR": "1: says at start that the JIT monitor is armed",
     "QUALIFY_FAKE_NVML": "folder of a fake NVML whose GPUs in CUDA_VISIBLE_DEVICES it uses (none)",
     VARIABLE: "faults, see below",
@@ -110,7 +110,8 @@ def read_settings(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
         stamps=environ.get("QUALIFY_FAKE_STAMPS") == "1",
         truth_file=Path(environ["QUALIFY_FAKE_TRUTH"]) if environ.get("QUALIFY_FAKE_TRUTH") else None,
         era=era_of(environ.get("QUALIFY_FAKE_LOG") or VERSION),
-        kv_tokens=int(_number(environ, "QUALIFY_FAKE_KV_TOKENS", 2_097_152)),
+        kv_tokens=_integer(flags, "num_gpu_blocks_override", 0) * BLOCK_SIZE
+        or int(_number(environ, "QUALIFY_FAKE_KV_TOKENS", 2_097_152)),
         jit_monitor=environ.get("QUALIFY_FAKE_JIT_MONITOR") == "1",
         faults=faults,
     )

@@ -168,6 +168,7 @@ class TestFaults:
         row = done.row("identity, candidate vs control")
         assert row.word is Word.WARN, done.out
         assert row.reason.startswith("diverged at a near tie: 3 of 3 outputs differ")
+        assert Word.FAIL not in {r.word for r in done.rows("identity, measured outputs")}
         assert done.code == ExitCode.PASS
 
     def test_the_controls_evidence_is_kept_when_the_candidate_dies(
@@ -205,6 +206,9 @@ class TestFaults:
         [candidate] = [r for r in records(done) if r.launch.arm == "candidate"]
         assert candidate.exit is not None
         assert candidate.exit.survivors_killed >= 1
+        row = done.row("served to the end")
+        assert (row.word, done.code) == (Word.WARN, ExitCode.PASS)
+        assert "served its course, and had to be killed at the end" in row.reason
         assert not left_running(results)
 
     def test_a_secret_of_the_user_reaches_no_server(

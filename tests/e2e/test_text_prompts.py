@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from harness.errors import ConfigError
 from harness.forge.checkpoint import forge
 from harness.forge.recipe import Recipe
 from harness.judge.case import read_case
+from harness.judge.verdict import judge
 from harness.words import Arm, ExitCode, Step, Word
 
 from .sessions import Finished, fake_profile, run, stack
@@ -62,6 +64,18 @@ def test_the_class_of_the_prompts_stands_beside_every_figure_of_mtp(tmp_path: Pa
     page = (done.bundle.report_dir / "report.html").read_text("utf-8")
     assert "decode 2K, tok/s, text prompts" in page
     assert "text prompts" in (done.bundle.report_dir / "report.md").read_text("utf-8")
+
+
+def test_a_prompt_that_is_not_what_was_frozen_voids(tmp_path: Path, model: Path) -> None:
+    done = session(tmp_path, model, "-k", "identity")
+    file = done.bundle.root / "prompts.json"
+    tree = json.loads(file.read_text("utf-8"))
+    name = next(iter(tree["ids"]))
+    tree["ids"][name][0] += 1
+    file.write_text(json.dumps(tree), "utf-8")
+    [row] = [r for r in judge(done.bundle).rows if r.name == "text prompts"]
+    assert row.word is Word.VOID, row.reason
+    assert "is not what prompts.json gives" in row.reason
 
 
 def test_another_tokenizer_in_one_arm_is_said(tmp_path: Path, model: Path) -> None:

@@ -79,6 +79,8 @@ def test_what_nobody_could_see_is_not_shown(
     claim = done.row("claim late_jit_removed")
     assert (claim.word, claim.reason) == (Word.INCONCLUSIVE, f"NOT SHOWN: {KERNEL} {told}")
     assert done.code == (ExitCode.VOID if candidate == "trace-changed" else ExitCode.INCONCLUSIVE)
+    mismatch = done.row("specialisation mismatch")
+    assert mismatch.word is (Word.VOID if candidate == "trace-changed" else Word.PASS)
 
 
 def test_judge_and_report_give_the_same_bytes_again(tmp_path: Path) -> None:

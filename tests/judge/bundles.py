@@ -133,7 +133,7 @@ class Behaviour:
     """Windows whose first request got one token less."""
     http_500: tuple[str, ...] = ()
     faults: Mapping[str, str] | None = None
-    """Window -> miscount, reset, no-scrape, prefix-hit, foreign, preemption, lost-draft."""
+    """Window -> miscount, reset, no-scrape, prefix-hit, foreign, preemption, lost-draft, extra-draft."""
     errors: tuple[str, ...] = ()
     """Log lines of level ERROR during the first prompt."""
     errors_at_start: tuple[str, ...] = ()

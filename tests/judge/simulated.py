@@ -289,6 +289,8 @@ class _Launch:
                 self.counters.add(num_preemptions=1)
             case "lost-draft":
                 self.counters.add(spec_decode_num_drafts=-1, spec_decode_num_accepted_tokens=-1)
+            case "extra-draft":
+                self.counters.add(spec_decode_num_drafts=1, spec_decode_num_accepted_tokens=1)
             case "reset":
                 self.counters = Counters(process_start=self.counters.process_start + 5)
             case "no-scrape":

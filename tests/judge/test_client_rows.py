@@ -109,10 +109,11 @@ def test_the_counters_explain_every_token(tmp_path: Path) -> None:
     assert 0 <= trimmed <= requests
 
 
+@pytest.mark.parametrize("fault", ["lost-draft", "extra-draft"])
 @pytest.mark.parametrize("arm", ["control", "candidate"])
-def test_a_draft_that_no_counter_has_voids_the_window(tmp_path: Path, arm: str) -> None:
+def test_a_draft_too_few_or_too_many_voids_the_window(tmp_path: Path, arm: str, fault: str) -> None:
     session = Session(tmp_path)
-    judged = getattr(session, arm)(faults={"decode/96/0": "lost-draft"}).judge()
+    judged = getattr(session, arm)(faults={"decode/96/0": fault}).judge()
     row = judged.row(ARITHMETIC)
     assert row.word is Word.VOID
     assert "decode/96/0" in row.reason

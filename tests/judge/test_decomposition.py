@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from harness.forge.recipe import Recipe
 from harness.words import ExitCode, Word
 
 from .bundles import Judged, Session, stack
@@ -41,6 +43,14 @@ def test_a_better_drafter_is_no_warning(tmp_path: Path) -> None:
     judged = Session(tmp_path, PROMPTS, candidate=stack("better-drafts", {"wrong_drafts": 0.1})).judge()
     row = judged.row(IDENTITY, cache="warm")
     assert (row.word, row.reason[:21]) == (Word.NOTE, "the drafts are better")
+
+
+def test_drafts_that_are_worse_for_some_prompts_and_better_for_others_are_no_warning(tmp_path: Path) -> None:
+    drafter = Recipe(vocab=24, seed=7, wrong_drafts=0.3)  # wrong as often, after other tokens
+    row = Session(tmp_path, PROMPTS).candidate(drafter=drafter).judge().row(IDENTITY, cache="warm")
+    assert (row.word, row.reason[:47]) == (Word.NOTE, "the drafts differ, and not clearly for the wors")
+    low, high = re.findall(r"([+-][0-9.]+)%", row.reason.partition("interval ")[2])
+    assert float(low) < 0 < float(high)
 
 
 def test_few_prompts_are_compared_and_not_tested(tmp_path: Path) -> None:

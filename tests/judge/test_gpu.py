@@ -9,7 +9,9 @@ import pytest
 
 from harness.judge.rows.gpu_memory import kept_mib, lowest_mib
 from harness.judge.samples import GpuReadings
+from harness.judge.verdict import judge_case
 from harness.observe.gpu.nvml import Reason
+from harness.observe.memory import Series
 from harness.records import GpuProcess, GpuSampling
 from harness.words import Arm, Word
 
@@ -63,6 +65,18 @@ def test_the_gate_of_the_lowest_free_memory(tmp_path: Path, mib: float, word: Wo
     assert (found.word, verdict.verdict) == (word, whole)
     assert "first-prompt 96" in found.reason
     assert "read every 50 ms, at worst 51 ms" in found.reason
+
+
+def test_the_worst_rank_decides(tmp_path: Path) -> None:
+    case = seen_case(tmp_path, lambda _, seen: replace(seen, uuids=("GPU-0", "GPU-1")))
+    for launch in case.launches.values():
+        one = launch.gpu.gpus["GPU-1"]
+        less = replace(one, free=Series(one.free.times_ns, tuple(mib - 700 for mib in one.free.mib)))
+        launch.__dict__["gpu"] = replace(launch.gpu, gpus={**launch.gpu.gpus, "GPU-1": less})
+        assert lowest_mib(launch) == 200
+    found = row(judge_case(case), "lowest free")
+    assert (found.word, found.candidate) == (Word.FAIL, "200 (200-900)")
+    assert found.reason.startswith("below 256 MiB: 200 MiB")
 
 
 def test_the_controls_low_memory_is_shown_and_fails_nobody(tmp_path: Path) -> None:
@@ -132,6 +146,12 @@ def test_a_broken_measurement_is_void_in_either_arm(
 def test_one_of_the_servers_own_that_had_just_ended_voids_nothing(tmp_path: Path) -> None:
     verdict = judged(tmp_path, only(CANDIDATE, processes=((), (OWN, SOMEBODY), (OWN,))))
     assert row(verdict, "foreign GPU processes").word is Word.PASS
+
+
+def test_a_limit_that_changes_alike_in_both_arms_is_no_constant_machine(tmp_path: Path) -> None:
+    found = row(judged(tmp_path, lambda _, seen: replace(seen, power_mw=(300_000, 250_000))), "GPU power limits")
+    assert found.word is Word.VOID
+    assert "the limit of GPU-0 changed: 250 W to 300 W" in found.reason
 
 
 def test_both_arms_at_the_same_lower_limit_are_comparable(tmp_path: Path) -> None:

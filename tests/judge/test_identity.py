@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.judge.identity import compare
+from harness.judge.identity import Difference, compare
 from harness.records import OutputRecord
 from harness.session.asking import output_sha256
 from harness.words import Arm, ExitCode, Identity, Word
@@ -118,6 +118,13 @@ def test_a_near_tie_is_the_same_two_tokens_nearly_equal_in_both_arms(
     ours = output([5, 6], None if control is None else [*sure(5), control])
     theirs = output([5, 7], None if candidate is None else [*sure(5), candidate])
     assert compare([ours], [theirs], near_tie_nat=0.1).state is state
+
+
+@pytest.mark.parametrize(("gap", "near"), [(0.25, True), (0.2500001, False), (None, False)])
+def test_a_gap_at_the_limit_is_a_near_tie(gap: float | None, near: bool) -> None:
+    for ours, theirs in ((gap, 0.1), (0.1, gap)):
+        assert Difference(0, 3, 1, 2, ours, theirs, same_two=True).near_tie(0.25) is near
+    assert not Difference(0, 3, 1, 2, gap, gap, same_two=False).near_tie(0.25)
 
 
 def test_one_real_difference_among_near_ties_is_a_difference() -> None:

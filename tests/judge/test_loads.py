@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.judge.loads import delivered, in_flight, load_pass, phase_s, server_peak, tokens_per_sequence_step
-from harness.judge.read import WindowEvidence
+from harness.judge.read import BURST_NS, WindowEvidence
 from harness.observe.prometheus import Delta
 from harness.records import RequestRecord, Window
 from harness.records.client import ClientLoad, Gauge
@@ -185,6 +186,15 @@ def test_a_busy_client_voids_every_speed_and_no_count(tmp_path: Path, does: Any,
         assert judged.row(name, context_tokens=48).candidate is None
     assert judged.row("tokens per step", context_tokens=48).candidate is not None
     assert judged.row("counts agree").word is Word.PASS
+
+
+@pytest.mark.parametrize(("close", "burst"), [(8, False), (9, True)])
+def test_events_are_a_burst_when_more_than_half_of_them_come_at_once(close: int, burst: bool) -> None:
+    gaps = [BURST_NS - 1] * close + [BURST_NS] * (16 - close)
+    events = tuple(accumulate(gaps, initial=100 * MS))
+    one = ONE.model_copy(update={"event_ns": events, "event_tokens": (1,) * len(events)})
+    stalled = WindowEvidence(window(one).window, (one,), None, 0).stalled
+    assert (stalled is not None and f"{close} of 16 gaps" in stalled) is burst
 
 
 @pytest.mark.parametrize("does", [{"client_cpu_share": 0.5}, {"client_lag_ms": 5.0}], ids=["cpu", "lag"])

@@ -143,6 +143,8 @@ def _known_answers(case: Case, cell: Cell) -> Row:
     else:
         word, reason = Word.PASS, "outputs, drafts and accepted drafts are exactly what each model's rule gives"
     sources = tuple(f"locks/{arm}.truth.json" for arm in case.rules)
+    files = ("outputs.jsonl", "windows.jsonl")
+    sources += tuple(f"launches/{x.folder.id}/{name}" for _, side in cell.arms() for x in side for name in files)
     return cell.row(name, word, reason, control=texts[0], candidate=texts[1], sources=sources)
 
 

@@ -39,7 +39,8 @@ def _launches(cell: Cell) -> list[LaunchEvidence]:
 
 
 def _row(cell: Cell, name: str, word: Word, reason: str, file: str, *, texts: Sequence[str | None]) -> Row:
-    sources = tuple(f"launches/{x.folder.id}/{file}" for x in _launches(cell) if x.gpu.watch)
+    told = file.startswith("launch.json")  # that nobody watched stands there, too
+    sources = tuple(f"launches/{x.folder.id}/{file}" for x in _launches(cell) if told or x.gpu.watch)
     return cell.row(name, word, reason, control=texts[0], candidate=texts[1], sources=sources)
 
 

@@ -148,7 +148,7 @@ def _between_states(case: Case, near: float) -> Iterator[Row]:
             word = Word.NOTE  # not the candidate's doing
         else:
             word = _word(candidate.state)
-        yield _arms_row("identity, between warm-up and cache states", mode, found, word)
+        yield _arms_row("identity, between warm-up and cache states", mode, found, word, cells)
 
 
 def _between_modes(case: Case, near: float) -> Iterator[Row]:
@@ -171,10 +171,11 @@ def _between_modes(case: Case, near: float) -> Iterator[Row]:
             None,
             found,
             Word.NOT_TESTED if not_taken else Word.NOTE,
+            (a, b),
         )
 
 
-def _arms_row(name: str, mode: str | None, found: dict[Arm, Comparison], word: Word) -> Row:
+def _arms_row(name: str, mode: str | None, found: dict[Arm, Comparison], word: Word, cells: Sequence[Cell]) -> Row:
     return Row(
         name=name,
         mode=mode,
@@ -182,6 +183,7 @@ def _arms_row(name: str, mode: str | None, found: dict[Arm, Comparison], word: W
         candidate=str(found[Arm.CANDIDATE].state),
         word=word,
         reason=f"control: {found[Arm.CONTROL].text()}; candidate: {found[Arm.CANDIDATE].text()}",
+        sources=tuple(f"launches/{x.folder.id}/outputs.jsonl" for c in cells for arm in Arm for x in _side(c, arm)[:1]),
     )
 
 

@@ -39,7 +39,9 @@ def rows(case: Case) -> Iterator[Row]:
         candidate=_shown(images.get(Arm.CANDIDATE)),
         word=word,
         reason=reason,
-        sources=tuple(f"launches/{x.folder.id}/image.json" for x in launches if x.image is not None),
+        sources=tuple(
+            f"launches/{x.folder.id}/{'launch.json container' if x.image is None else 'image.json'}" for x in launches
+        ),
     )
 
 

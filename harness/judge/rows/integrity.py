@@ -51,22 +51,27 @@ def _has_ended(launch: LaunchEvidence) -> bool:
 
 def _order(case: Case) -> Row:
     """Launches of a lane never overlap, and run in the plan's order."""
-    faults = []
+    faults: list[tuple[str, tuple[str, ...]]] = []
     for lane in sorted({x.lane for x in case.plan.launches}):
         ran = [case.launches[x.id].record for x in sorted(case.plan.launches, key=lambda x: x.place) if x.lane == lane]
         for before, after in pairwise(
             r for r in ran if r is not None and r.argv
         ):  # what was never started overlaps nothing
             if before.end_ns is None or after.begin_ns < before.end_ns:
-                faults.append(f"{after.launch.id} began before {before.launch.id} had ended")
-    faults += [fault for launch in case.launches.values() if (fault := _course_fault(launch))]
+                told = f"{after.launch.id} began before {before.launch.id} had ended"
+                faults.append((told, tuple(f"launches/{x.launch.id}/launch.json" for x in (before, after))))
+    faults += [
+        (fault, (f"launches/{launch.folder.id}/timeline.jsonl",))
+        for launch in case.launches.values()
+        if (fault := _course_fault(launch))
+    ]
     return Row(
         name="launch order",
         word=Word.VOID if faults else Word.PASS,
-        reason=faults[0]
+        reason=faults[0][0]
         if faults
         else "launches of a lane ran in the plan's order, one at a time, each along the same course",
-        sources=("plan.json",),
+        sources=("plan.json", *(faults[0][1] if faults else ())),
     )
 
 

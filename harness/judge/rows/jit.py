@@ -41,6 +41,9 @@ def _monitor(cell: Cell) -> Row:
         for side, off, found in zip(sides, unarmed, kernels, strict=True)
     ]
     silent = [launch for side in unarmed for launch in side]
+    if silent:
+        sources += tuple(x.place(e) for side in sides for x in side for e in x.of_kind(Kind.JIT_ARMED)[:1])
+        sources += tuple(f"launches/{launch}/server.log" for launch in silent)  # all of it: there is no such line
     if silent and len(silent) < sum(map(len, sides)):
         arms = " in one arm only" if not all(unarmed) and "not armed" in texts else f", but not in {silent[0]}"
         reason = f"the monitor was armed{arms}, so the arms cannot be compared"
@@ -67,7 +70,7 @@ def _compiles(cell: Cell) -> Row:
     loads = [max(len(late_loads(x)) for x in side) for side in sides]
     files = [max(len(late_files(x)) for x in side) for side in sides]
     texts = [_text(side[0], count, number) for side, count, number in zip(sides, counts, files, strict=True)]
-    sources = tuple(x.place(e) for side in sides for x in side for e in late_compiles(x))
+    sources = tuple(x.place(e) for side in sides for x in side for e in (*late_compiles(x), *late_loads(x)))
     sources += tuple(f"launches/{x.folder.id}/caches.json" for side in sides for x in side)
     if not cell.same_cache_state:
         reason = "the arms started from different cache states"

@@ -73,10 +73,11 @@ def _untold(case: Case, cell: Cell, name: str) -> Row | None:
     states = [[case.ledgers[x.folder.id].tracer for x in side] for _, side in cell.arms()]
     blind = [[s for s in side if s != SEEN] for side in states]
     texts = [side[0] if side else SEEN for side in blind]
+    sources = tuple(f"launches/{x.folder.id}/trace" for x in every)
     if all(blind):
-        return cell.row(name, Word.NOT_TESTED, blind[1][0], control=texts[0], candidate=texts[1])
+        return cell.row(name, Word.NOT_TESTED, blind[1][0], control=texts[0], candidate=texts[1], sources=sources)
     if any(blind):
         arm, told = ("control", blind[0]) if blind[0] else ("candidate", blind[1])
         reason = f"the arms cannot be compared: {arm} {told[0]}"
-        return cell.row(name, Word.VOID, reason, control=texts[0], candidate=texts[1])
+        return cell.row(name, Word.VOID, reason, control=texts[0], candidate=texts[1], sources=sources)
     return None
