@@ -34,6 +34,7 @@ def _add_forge_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(option, type=kind, metavar="N", help=text, default=argparse.SUPPRESS)
     for option, text in (
         ("--changed-successor", "one token's successor differs from the same model without this"),
+        ("--mla", "multi-head latent attention, in DeepSeek-V3's shape"),
         ("--near-tie", "that token's two best successors nearly tie; with --changed-successor the other one wins"),
     ):
         parser.add_argument(option, action="store_true", help=text, default=argparse.SUPPRESS)

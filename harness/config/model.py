@@ -63,6 +63,7 @@ class Forge(Strict):
     seed: int = 0
     wrong_drafts: Share = 0.3
     changed_successor: bool = False
+    mla: bool = False
     near_tie: bool = False
 
 

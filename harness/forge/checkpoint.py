@@ -11,8 +11,9 @@ from pathlib import Path
 from safetensors import TensorSpec, serialize_file
 
 from harness.errors import ConfigError
+from harness.forge import mla
 from harness.forge.recipe import Recipe
-from harness.forge.tensors import Bits, groups
+from harness.forge.tensors import Bits, gqa_config, groups
 from harness.forge.truth import truth_json
 
 SHARD_BYTES = 2 << 30
@@ -58,14 +59,12 @@ def forge(directory: Path, recipe: Recipe) -> Path:
 
 def _config(recipe: Recipe) -> dict[str, object]:
     return {
-        "architectures": ["MiMoForCausalLM"],
-        "model_type": "qwen2",  # served without custom code; the architecture brings the MTP layer
+        **(mla.config(recipe) if recipe.mla else gqa_config(recipe)),
         "torch_dtype": "bfloat16",
         "hidden_size": recipe.hidden,
         "intermediate_size": recipe.intermediate,
         "num_hidden_layers": recipe.layers,
         "num_attention_heads": recipe.heads,
-        "num_key_value_heads": recipe.kv_heads,
         "num_nextn_predict_layers": 1,
         "vocab_size": recipe.vocab_size,
         "max_position_embeddings": recipe.max_context,
@@ -73,7 +72,6 @@ def _config(recipe: Recipe) -> dict[str, object]:
         "rope_theta": 10_000.0,
         "hidden_act": "silu",
         "tie_word_embeddings": False,
-        "use_sliding_window": False,
         "bos_token_id": None,
         "eos_token_id": None,
     }
@@ -111,7 +109,7 @@ def _word(token: int) -> str:
 
 
 def _write_weights(directory: Path, recipe: Recipe) -> None:
-    shards = list(_shards(groups(recipe), directory))
+    shards = list(_shards((mla.groups if recipe.mla else groups)(recipe), directory))
     if len(shards) == 1:
         (directory / shards[0][0]).rename(directory / "model.safetensors")
         return

@@ -31,6 +31,8 @@ class Recipe:
     """Share of the vocabulary after which the MTP layer drafts a wrong token."""
     changed_successor: bool = False
     """One token's successor differs from that of the same recipe without this."""
+    mla: bool = False
+    """Multi-head latent attention in DeepSeek-V3's shape; head_size then only says how many heads there are."""
     near_tie: bool = False
     """The special token's two best successors are almost equal; `changed_successor` says which one wins."""
 

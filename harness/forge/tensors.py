@@ -22,12 +22,22 @@ NEARLY_ONE = 0x3F7E
 """bfloat16 0.9921875: after the final norm the logits differ by sqrt(hidden) / 128 (0.09 at 128)."""
 
 
+def gqa_config(recipe: Recipe) -> dict[str, object]:
+    """`config.json` of the model with grouped-query attention, but for what every forged model has."""
+    return {
+        "architectures": ["MiMoForCausalLM"],
+        "model_type": "qwen2",  # served without custom code; the architecture brings the MTP layer
+        "num_key_value_heads": recipe.kv_heads,
+        "use_sliding_window": False,
+    }
+
+
 def groups(recipe: Recipe) -> Iterator[dict[str, Bits]]:
     """Tensors by name, one layer at a time, so that a large model never stands in memory whole."""
     yield {
-        "model.embed_tokens.weight": _one_hot(recipe.vocab_size, recipe.hidden, range(recipe.vocab_size)),
-        "model.norm.weight": _ones(recipe.hidden),
-        "lm_head.weight": _head(recipe),
+        "model.embed_tokens.weight": one_hot(recipe.vocab_size, recipe.hidden, range(recipe.vocab_size)),
+        "model.norm.weight": ones(recipe.hidden),
+        "lm_head.weight": head(recipe),
     }
     for layer in range(recipe.layers):
         yield _decoder_layer(recipe, f"model.layers.{layer}.")
@@ -36,15 +46,24 @@ def groups(recipe: Recipe) -> Iterator[dict[str, Bits]]:
 
 def _mtp_layer(recipe: Recipe) -> dict[str, Bits]:
     prefix = "model.mtp_layers.0."
-    seen_as = [recipe.mistaken_for(t) if t in recipe.rule.wrong_drafts else t for t in range(recipe.vocab_size)]
-    # input_proj reads [previous hidden state | embedding]; only the embedding's half is used.
-    projection = np.zeros((recipe.hidden, 2 * recipe.hidden), dtype=np.uint16)
-    projection[seen_as, recipe.hidden + np.arange(recipe.vocab_size)] = ONE
     norms = {
-        f"{prefix}{name}.weight": _ones(recipe.hidden)
+        f"{prefix}{name}.weight": ones(recipe.hidden)
         for name in ("token_layernorm", "hidden_layernorm", "final_layernorm")
     }
+    # input_proj reads [previous hidden state | embedding].
+    projection = draft_projection(recipe, embedding_from=recipe.hidden)
     return {**_decoder_layer(recipe, prefix), **norms, f"{prefix}input_proj.weight": projection}
+
+
+def draft_projection(recipe: Recipe, *, embedding_from: int) -> Bits:
+    """The MTP layer's projection, of shape [hidden, 2 hidden]: of its input only the embedding's half is used.
+
+    It maps a token's one-hot to itself, or, in the set of wrong drafts, to that of another token.
+    """
+    seen_as = [recipe.mistaken_for(t) if t in recipe.rule.wrong_drafts else t for t in range(recipe.vocab_size)]
+    projection = np.zeros((recipe.hidden, 2 * recipe.hidden), dtype=np.uint16)
+    projection[seen_as, embedding_from + np.arange(recipe.vocab_size)] = ONE
+    return projection
 
 
 def _decoder_layer(recipe: Recipe, prefix: str) -> dict[str, Bits]:
@@ -60,36 +79,38 @@ def _decoder_layer(recipe: Recipe, prefix: str) -> dict[str, Bits]:
         "mlp.up_proj.weight": (recipe.intermediate, hidden),
     }
     return {
-        **{prefix + name: _filler(recipe, prefix + name, shape) for name, shape in shapes.items()},
+        **{prefix + name: filler(recipe, prefix + name, shape) for name, shape in shapes.items()},
         prefix + "self_attn.o_proj.weight": np.zeros((hidden, hidden), dtype=np.uint16),
         prefix + "mlp.down_proj.weight": np.zeros((hidden, recipe.intermediate), dtype=np.uint16),
-        prefix + "input_layernorm.weight": _ones(hidden),
-        prefix + "post_attention_layernorm.weight": _ones(hidden),
+        prefix + "input_layernorm.weight": ones(hidden),
+        prefix + "post_attention_layernorm.weight": ones(hidden),
     }
 
 
-def _head(recipe: Recipe) -> Bits:
+def head(recipe: Recipe) -> Bits:
     """lm_head of shape [vocab, hidden]: row v is 1 in the columns of the tokens that v follows."""
-    head = _one_hot(recipe.vocab_size, recipe.hidden, ())
-    head[list(recipe.rule.successor), np.arange(recipe.vocab_size)] = ONE
+    matrix = one_hot(recipe.vocab_size, recipe.hidden, ())
+    matrix[list(recipe.rule.successor), np.arange(recipe.vocab_size)] = ONE
     if recipe.tie is not None:
         token, runner_up = recipe.tie
-        head[runner_up, token] = NEARLY_ONE
-    return head
+        matrix[runner_up, token] = NEARLY_ONE
+    return matrix
 
 
-def _one_hot(rows: int, columns: int, ones: range | tuple[()]) -> Bits:
+def one_hot(rows: int, columns: int, places: range | tuple[()]) -> Bits:
+    """Matrix of zeros with a one per row, in the column that `places` names."""
     matrix = np.zeros((rows, columns), dtype=np.uint16)
-    for row, column in enumerate(ones):
+    for row, column in enumerate(places):
         matrix[row, column] = ONE
     return matrix
 
 
-def _ones(length: int) -> Bits:
+def ones(length: int) -> Bits:
+    """Weight of a norm."""
     return np.full((length,), ONE, dtype=np.uint16)
 
 
-def _filler(recipe: Recipe, name: str, shape: tuple[int, ...]) -> Bits:
+def filler(recipe: Recipe, name: str, shape: tuple[int, ...]) -> Bits:
     """Seeded values of either sign and magnitude 2^-7 to 2^-6.
 
     Zeros would give the same answers, but not the arithmetic's real cost: power and clocks of a
