@@ -12,6 +12,7 @@ from harness.errors import SetupFailure
 from harness.launch.docker import labels, settings
 from harness.launch.docker.address import socket_path
 from harness.launch.docker.cleaning import clean_up
+from harness.launch.docker.devices import device_nodes
 from harness.launch.docker.engine import Engine, EngineError, EngineGone, Json, Missing, connect
 from harness.launch.docker.outcome import environment_of
 from harness.launch.docker.server import DockerServer, remove
@@ -162,6 +163,7 @@ class DockerLauncher:
             user=f"{os.getuid()}:{os.getgid()}",
             remaps_users=self._engine.remaps_users,
             engine_socket=socket_path(),
+            devices=device_nodes(spec.folders.gpus) if self._image.gpu_access == "device-nodes" else (),
         )
 
 
