@@ -22,6 +22,8 @@ from pathlib import Path
 from tools.visit.state import State
 
 STATE, WORKER_LOG, OVER = "state.json", "worker.log", "over"
+LARGE = "large"
+"""Place of the model that --model makes."""
 POLL_S = 0.5
 RECENT_S, TAIL = 120, 700
 """Logs that were written to so lately are shown, this many characters of each."""
@@ -110,6 +112,13 @@ def _work(arguments: argparse.Namespace, began: float, tell: Callable[[str], Non
     with ThreadPoolExecutor() as pool, machine.ready(arguments.version, arguments.profile):
         large = pool.submit(machine.forge, arguments.profile, [arguments.model]) if arguments.model else None
         tell("sessions begin")
+
+        def coming() -> frozenset[str]:
+            if large is None or not large.done():
+                return frozenset({LARGE} if large else ())
+            machine.places.setdefault(LARGE, large.result())
+            return frozenset()
+
         Queue(
             plan=plan,
             state=state,
@@ -119,9 +128,8 @@ def _work(arguments: argparse.Namespace, began: float, tell: Callable[[str], Non
             until=began + arguments.minutes * 60,
             python=sys.executable,
             environment=machine.environment,
+            coming=coming,
         ).run()
-        if large is not None and large.exception() is not None:
-            tell(f"the large model could not be made: {large.exception()}")
 
 
 def follow(arguments: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ from harness.launch.ports import free_port
 
 SITE = "/opt/site"
 """Where vLLM lies in the image."""
-FOLDERS = ("tmp", "var/tmp", "proc", "sys", "dev", "run", "root", "home", "opt", "usr", "etc")
+FOLDERS = ("sbin", "tmp", "var/tmp", "proc", "sys", "dev", "run", "root", "home", "opt", "usr", "etc")
 MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 CONFIG = "application/vnd.docker.container.image.v1+json"
 LAYER = "application/vnd.docker.image.rootfs.diff.tar"
@@ -133,7 +133,10 @@ def empty_folders(root: Path) -> list[str]:
         (root / name).mkdir(parents=True, exist_ok=True)
     for name in ("tmp", "var/tmp"):
         (root / name).chmod(0o1777)
-    return ["var", *FOLDERS]
+    ldconfig = root / "sbin" / "ldconfig"  # by this path Triton asks where libcuda is
+    if not ldconfig.is_symlink():
+        ldconfig.symlink_to("/usr/sbin/ldconfig")
+    return ["var", *FOLDERS, "sbin/ldconfig"]
 
 
 def environment_here() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +13,8 @@ from harness.config.strict import Strict
 from harness.errors import ConfigError
 
 Text = Annotated[str, Field(min_length=1)]
+PLACE = re.compile(r"\{([a-z]+)\}")
+"""Where a step names a place."""
 Positive = Annotated[int, Field(ge=1)]
 
 
@@ -38,11 +41,14 @@ class Step(Strict):
             ConfigError: there is no such place.
         """
         given = ["-m", "harness.cli", "run", *self.run] if self.run else list(self.program)
-        try:
-            return [python, *(argument.format_map(places) for argument in given)]
-        except (KeyError, ValueError, IndexError) as e:
-            known = ", ".join(f"{{{name}}}" for name in places)
-            raise ConfigError(f"step {self.name}: {e} is no place ({known}); write {{{{ for a brace") from None
+
+        def place(found: re.Match[str]) -> str:
+            if found[1] not in places:
+                known = ", ".join(f"{{{name}}}" for name in places)
+                raise ConfigError(f"step {self.name}: nobody made the place {found[0]}; there are {known}")
+            return places[found[1]]
+
+        return [python, *(PLACE.sub(place, argument) for argument in given)]
 
 
 class VisitPlan(Strict):

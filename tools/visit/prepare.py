@@ -101,10 +101,10 @@ class Machine:
             for name, said in zip(files, pool.map(self._do, map("build {}".format, files), commands), strict=True):
                 self.tell(f"image {name}: {said.strip().splitlines()[-1] if said.strip() else ''}")
 
-    def forge(self, profile: str, assignments: Sequence[str] = ()) -> None:
-        """Make the model of a profile where its sessions look for it; a large one takes a minute."""
+    def forge(self, profile: str, assignments: Sequence[str] = ()) -> str:
+        """Make the model of a profile where its sessions look for it; a large one takes a minute. Its folder."""
         what = " ".join(("model of", profile, *assignments))
-        self._do(what, ["nice", sys.executable, "-m", "tools.visit.prepare", profile, *assignments])
+        return self._do(what, ["nice", sys.executable, "-m", "tools.visit.prepare", profile, *assignments]).strip()
 
     def _do(self, what: str, argv: Sequence[str]) -> str:
         begin = time.monotonic()

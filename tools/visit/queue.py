@@ -54,6 +54,8 @@ class Queue:
     python: str
     environment: Mapping[str, str] = field(default_factory=dict)
     clock: Callable[[], float] = time.monotonic
+    coming: Callable[[], frozenset[str]] = frozenset
+    """Places that are still being made: a step that names one waits for it."""
     running: list[Running] = field(default_factory=list)
 
     def run(self) -> None:
@@ -63,13 +65,14 @@ class Queue:
                 self._ended(one)
             if self.clock() > self.until and self.running:
                 self._cut_off()
-            self._begin_what_fits()
-            if not self.running:
+            waits = self._begin_what_fits()
+            if not self.running and not waits:
                 break
             time.sleep(POLL_S)
         self.state.write()
 
-    def _begin_what_fits(self) -> None:
+    def _begin_what_fits(self) -> bool:
+        """Begin steps; True where one waits."""
         for step in self.plan.steps:
             progress = self.state.steps[step.name]
             if progress.status is not Status.WAITING:
@@ -80,9 +83,10 @@ class Queue:
                 continue
             taken = {gpu for r in self.running for gpu in r.gpus}
             free = [gpu for gpu in self.gpus if gpu not in taken]
-            if len(free) < step.gpus:
-                return  # nobody overtakes it
+            if len(free) < step.gpus or any(f"{{{name}}}" in arg for name in self.coming() for arg in step.program):
+                return True  # nobody overtakes it
             self._begin(step, progress, tuple(free[: step.gpus]))
+        return False
 
     def _begin(self, step: Step, progress: Progress, gpus: tuple[str, ...]) -> None:
         log = self.folder / "logs" / f"{step.name}.log"

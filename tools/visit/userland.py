@@ -22,8 +22,9 @@ FILES = (
     *("/etc/alternatives", "/etc/localtime"),
 )
 """Without them users have no names, and the mounted compilers and libraries are not found."""
-MERGED = ("bin", "sbin", "lib", "lib64")
-"""Folders of / that are links into /usr."""
+MERGED = ("bin", "lib", "lib64")
+"""Folders of / that are links into /usr. Not /sbin: the engine puts its docker-init there, and the mount of /usr would
+hide it (see `base.empty_folders`)."""
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
 

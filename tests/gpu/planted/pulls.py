@@ -59,6 +59,16 @@ type = "free_mib_min_change"
 change_mib = 250.0
 """
 
+DEEPER = """
+[forge]
+layers = 32
+"""
+OTHER_ANSWERS = """
+[forge]
+wrong_drafts = 0.5
+changed_successor = true
+"""
+
 STACK = """\
 schema_version = 1
 name = "{name}"
@@ -128,6 +138,8 @@ class Pulls:
             "fixed": ("the same kernel, prewarmed before KV sizing", (FEATURE, FIXED), CLAIMS),
             "wrong": ("the same kernel, prewarmed for the wrong constant", (FEATURE, WRONG), CLAIMS),
             "one-rank": ("the kernel on one rank alone", (ONE_RANK_ONLY,), ""),
+            "deeper": ("negative control: eight times the layers, the same answers", (), DEEPER),
+            "other-answers": ("negative control: worse drafts, and one changed successor", (), OTHER_ANSWERS),
         }
         files = {}
         for name, (description, pulls, claims) in wanted.items():
