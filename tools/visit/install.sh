@@ -20,7 +20,8 @@ case $what in
     cp "$parts"/*.whl "$parts/wheels/"
     pip="python3 -m pip install -q --no-index --no-deps --no-cache-dir --upgrade"
     $pip --no-compile --target "$harness" "$wheels"/*.whl &
-    $pip --target "$site" "$parts"/wheels/*.whl
+    $pip --no-compile --target "$site" "$parts"/wheels/*.whl
     wait
+    python3 -m compileall -q -j 0 "$site" || true
     ;;
 esac
