@@ -148,6 +148,7 @@ def follow(arguments: argparse.Namespace) -> int:
             continue
         shutil.copyfile(path, out / path.name)
         sent.add(path.name)
+    folder.mkdir(parents=True, exist_ok=True)
     sent_file.write_text("\n".join(sorted(sent)), "utf-8")
     for name in (STATE, WORKER_LOG):
         if (folder / name).exists():

@@ -19,6 +19,8 @@ from harness.launch.ports import free_port
 SITE = "/opt/site"
 """Where vLLM lies in the image."""
 FOLDERS = ("sbin", "tmp", "var/tmp", "proc", "sys", "dev", "run", "root", "home", "opt", "usr", "etc")
+LDCONFIG = ("ldconfig", "ldconfig.real")
+"""By /sbin/ldconfig Triton asks where libcuda is; on Ubuntu that is a script which calls the other one."""
 MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 CONFIG = "application/vnd.docker.container.image.v1+json"
 LAYER = "application/vnd.docker.image.rootfs.diff.tar"
@@ -133,10 +135,11 @@ def empty_folders(root: Path) -> list[str]:
         (root / name).mkdir(parents=True, exist_ok=True)
     for name in ("tmp", "var/tmp"):
         (root / name).chmod(0o1777)
-    ldconfig = root / "sbin" / "ldconfig"  # by this path Triton asks where libcuda is
-    if not ldconfig.is_symlink():
-        ldconfig.symlink_to("/usr/sbin/ldconfig")
-    return ["var", *FOLDERS, "sbin/ldconfig"]
+    for name in LDCONFIG:
+        link = root / "sbin" / name
+        if not link.is_symlink():
+            link.symlink_to(f"/usr/sbin/{name}")
+    return ["var", *FOLDERS, *(f"sbin/{name}" for name in LDCONFIG)]
 
 
 def environment_here() -> dict[str, str]:
