@@ -194,7 +194,8 @@ def _bench(python: str, model: str) -> Asker:
         _call(command)
         told: dict[str, Any] = json.loads(result.read_bytes())
         if told["completed"] != scene.requests or set(told["input_lens"]) != {scene.prompt_tokens}:
-            sys.exit(f"bench serve: {told['completed']} of {scene.requests} completed, inputs {told['input_lens']}")
+            first = next(filter(None, told.get("errors", ())), "it says no reason")
+            sys.exit(f"bench serve: {told['completed']} of {scene.requests} completed, inputs {told['input_lens']}: {first[-800:]}")
         return Figures(
             tokens=told["total_output_tokens"],
             ttft_ms=told["median_ttft_ms"],
