@@ -195,7 +195,8 @@ def _bench(python: str, model: str) -> Asker:
         told: dict[str, Any] = json.loads(result.read_bytes())
         if told["completed"] != scene.requests or set(told["input_lens"]) != {scene.prompt_tokens}:
             first = next(filter(None, told.get("errors", ())), "it says no reason")
-            sys.exit(f"bench serve: {told['completed']} of {scene.requests} completed, inputs {told['input_lens']}: {first[-800:]}")
+            counts = f"{told['completed']} of {scene.requests} completed, inputs {told['input_lens']}"
+            sys.exit(f"bench serve: {counts}: {first[-800:]}")
         return Figures(
             tokens=told["total_output_tokens"],
             ttft_ms=told["median_ttft_ms"],

@@ -19,7 +19,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from tools.visit.state import State
+from tools.visit.state import State, Status
 
 STATE, WORKER_LOG, OVER = "state.json", "worker.log", "over"
 LARGE = "large"
@@ -150,6 +150,9 @@ def follow(arguments: argparse.Namespace) -> int:
         sent.add(path.name)
     folder.mkdir(parents=True, exist_ok=True)
     sent_file.write_text("\n".join(sorted(sent)), "utf-8")
+    for one in State.read(folder / STATE).steps.values():
+        if one.status is Status.RUNNING:
+            hand_out_partly(folder, out, one.name)
     for name in (STATE, WORKER_LOG):
         if (folder / name).exists():
             shutil.copyfile(folder / name, out / name)
@@ -159,6 +162,16 @@ def follow(arguments: argparse.Namespace) -> int:
         if time.time() - path.stat().st_mtime < RECENT_S:
             sys.stdout.write(f"--- {path.name}\n{path.read_text('utf-8', 'replace')[-TAIL:]}\n")
     return 0
+
+
+def hand_out_partly(folder: Path, out: Path, step: str) -> None:
+    """What a running session has so far: a machine may be gone before it ends. Not sealed, and named so."""
+    from tools.visit.queue import BUNDLE, pack  # noqa: PLC0415
+
+    log = folder / "logs" / f"{step}.log"
+    found = BUNDLE.findall(log.read_text("utf-8", "replace")) if log.exists() else []
+    if found and Path(found[-1]).is_dir():
+        pack(Path(found[-1]), out / f"{step}.unfinished.tgz")
 
 
 if __name__ == "__main__":

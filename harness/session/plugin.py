@@ -246,9 +246,11 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     config.stash[CONDUCTOR].close(interrupted)
     if not config.stash[OWNER] or config.getoption("qualify_bundle"):
         return
+    from harness.session.undisturbed import undisturbed  # noqa: PLC0415
     from harness.workflow import finish  # noqa: PLC0415
 
-    verdict, lines = finish(config.stash[BUNDLE], interrupted)
+    with undisturbed():
+        verdict, lines = finish(config.stash[BUNDLE], interrupted)
     config.stash[SUMMARY] = lines
     if verdict.exit_code and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

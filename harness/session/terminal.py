@@ -11,6 +11,7 @@ from harness.evidence.bundle import Bundle
 from harness.session.opening import open_session
 from harness.session.progress import Snapshot, snapshot
 from harness.session.selection import Selection
+from harness.session.undisturbed import undisturbed
 from harness.words import ExitCode
 from harness.workflow import finish, run_suites
 
@@ -40,10 +41,13 @@ def run_session(selection: Selection, *, keyword: str = "", marks: str = "", out
     display.start()
     try:
         code = run_suites(bundle, chosen)
+    except KeyboardInterrupt:  # a second one, while pytest was stopping what runs
+        code = PYTEST_INTERRUPTED
     finally:
         display.finish()
     interrupted = "stopped by the user or the system" if code == PYTEST_INTERRUPTED else None
-    verdict, lines = finish(bundle.root, interrupted)
+    with undisturbed():
+        verdict, lines = finish(bundle.root, interrupted)
     for line in lines:
         say(line)
     return ExitCode(verdict.exit_code)
