@@ -6,7 +6,7 @@ import re
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from harness.config.strict import Strict
 
@@ -53,6 +53,9 @@ class Image(Strict):
     ipc: Literal["private", "host"] = Field("private", description="host: /dev/shm is the host's, whatever its size")
     network: Literal["internal", "host"] = Field("internal", description="internal: a network without a way out")
     cdi: bool = Field(False, description="name GPUs to the engine by CDI, not through the NVIDIA runtime")
+    gpu_access: Literal["engine", "device-nodes"] = Field(
+        "engine", description="device-nodes: /dev/nvidia* of the GPUs, for engines without NVIDIA runtime and CDI"
+    )
     mem_limit_mib: Positive | None = Field(None, description="memory of the container, swap included")
     ulimits: Ulimits = Ulimits()
     mounts: tuple[Mount, ...] = Field((), description="more of this host for the server to read")
@@ -66,3 +69,9 @@ class Image(Strict):
                 "`docker image inspect --format '{{.RepoDigests}}' IMAGE` prints it"
             )
         return reference
+
+    @model_validator(mode="after")
+    def _one_way_to_the_gpus(self) -> Image:
+        if self.cdi and self.gpu_access == "device-nodes":
+            raise ValueError('image.cdi = true and image.gpu_access = "device-nodes" are two ways; keep one')
+        return self

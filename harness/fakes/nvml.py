@@ -56,6 +56,8 @@ class Gpu:
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """Error code by name of a field, a fact, or of memory, users, xids."""
     mig: bool = False
+    minor: int | None = None
+    """Number of the device node; None: its place in the list."""
     series: tuple[tuple[float, float], ...] = ()
     """Seconds since the fake was opened, and free MiB from then on."""
     heat: tuple[tuple[float, int], ...] = ()
@@ -179,6 +181,11 @@ class FakeDevice:
         }
         missing = {name: code for name, code in gpu.unreadable.items() if name in known}
         return Facts(self.uuid, **{k: v for k, v in known.items() if k not in missing}), missing
+
+    def minor(self) -> int:
+        """See `Device.minor`."""
+        self._ask("minor")
+        return self._nvml.host.gpus.index(self._gpu) if self._gpu.minor is None else self._gpu.minor
 
     def memory(self) -> Memory:
         """See `Device.memory`."""

@@ -54,6 +54,8 @@ class ContainerFacts(Record):
     """internal or host; none for a source check."""
     gpus: tuple[str, ...] = ()
     """UUIDs of the GPUs that were asked for."""
+    devices: tuple[str, ...] = ()
+    """Device nodes that it got, as read back; empty where the engine gives GPUs by itself."""
     started_wall: str | None = None
     """Start and end by the engine's own clock reading."""
     finished_wall: str | None = None

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.config.model import Profile
 from harness.errors import SetupFailure
+
+GPUS = "QUALIFY_GPUS"
+"""UUIDs of the GPUs that sessions may use, separated by commas: the others of the host are somebody else's."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +65,26 @@ def gpus_of_lanes(profile: Profile) -> tuple[tuple[str, ...], ...]:
     if not host.gpus:
         return ((),) * lanes
     found = gpus()
-    fitting = [g.uuid for g in found if host.gpu_name in g.name]
+    named = _named(found)
+    fitting = [g.uuid for g in found if host.gpu_name in g.name and (not named or g.uuid in named)]
     if len(fitting) < host.gpus * lanes:
         wanted = f"{host.gpus * lanes} x {host.gpu_name or 'NVIDIA GPU'}"
         here = counted([g.name for g in found]) or "no NVIDIA GPU (no driver, or it lists none)"
+        here += f", of which {GPUS} names {len(named)}" if named else ""
         raise SetupFailure(f"profile {profile.name} needs {wanted}; this host has {here}")
     return tuple(tuple(fitting[lane * host.gpus : (lane + 1) * host.gpus]) for lane in range(lanes))
+
+
+def _named(found: Sequence[Gpu]) -> frozenset[str]:
+    """UUIDs that QUALIFY_GPUS leaves to sessions of this harness; empty where it leaves all.
+
+    Raises:
+        SetupFailure: it names a GPU that this host has not.
+    """
+    named = frozenset(filter(None, os.environ.get(GPUS, "").split(",")))
+    if unknown := named - {g.uuid for g in found}:
+        raise SetupFailure(f"{GPUS} names {', '.join(sorted(unknown))}, which this host has not; see `nvidia-smi -L`")
+    return named
 
 
 def counted(names: Sequence[str]) -> str:

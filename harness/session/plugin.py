@@ -281,10 +281,13 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if not config.stash[OWNER] or config.getoption("qualify_bundle"):
         return
     from harness.evidence.bundle import Bundle  # noqa: PLC0415
+    from harness.session.undisturbed import undisturbed  # noqa: PLC0415
     from harness.workflow import finish, remember  # noqa: PLC0415
 
-    verdict, lines = finish(config.stash[BUNDLE], interrupted)
-    config.stash[SUMMARY] = [*lines, *remember(Bundle(config.stash[BUNDLE]))]
+    with undisturbed():
+        verdict, lines = finish(config.stash[BUNDLE], interrupted)
+        lines = [*lines, *remember(Bundle(config.stash[BUNDLE]))]
+    config.stash[SUMMARY] = lines
     if verdict.exit_code and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -12,6 +12,7 @@ from harness.records import Verdict
 from harness.session.opening import Freeze, open_session
 from harness.session.progress import Snapshot, snapshot
 from harness.session.selection import Selection
+from harness.session.undisturbed import undisturbed
 from harness.words import ExitCode
 from harness.workflow import finish, remember, run_suites, seal_abandoned
 
@@ -57,10 +58,13 @@ def run_to_verdict(
     display.start()
     try:
         code = run_suites(bundle, chosen)
+    except KeyboardInterrupt:  # a second one, while pytest was stopping what runs
+        code = PYTEST_INTERRUPTED
     finally:
         display.finish()
     interrupted = "stopped by the user or the system" if code == PYTEST_INTERRUPTED else None
-    verdict, lines = finish(bundle.root, interrupted)
+    with undisturbed():
+        verdict, lines = finish(bundle.root, interrupted)
     for line in lines:
         say(line)
     return bundle, verdict

@@ -71,3 +71,10 @@ def test_gpus_that_the_engine_cannot_give_are_the_hosts_fault(client: docker.Doc
         launcher.start(spec)
     assert caught.value.stage == ENGINE_STAGE
     assert not client.api.containers(all=True, filters={"label": f"qualify.session={SESSION}"})
+
+
+def test_a_mount_that_hides_the_engines_init_is_told(containers: Bench) -> None:
+    """Seen on a GPU: the image's /sbin was a link into /usr, and the profile mounted the host's /usr there."""
+    launcher, spec = containers.prepare("pass", mounts=({"source": "/usr", "target": "/usr"},))
+    with pytest.raises(LaunchFailed, match=r"a mount of the profile lies over the image's /sbin"):
+        launcher.start(spec)

@@ -145,6 +145,32 @@ class TestMounts:
         with pytest.raises(SetupFailure, match="/no/such does not exist; correct its `source`"):
             config(folders, mounts=({"source": "/no/such", "target": "/x"},))
 
+    @pytest.mark.parametrize("source", ["/", "/proc", "/proc/self", "/sys/class", "/dev", "/dev/shm"])
+    def test_what_no_server_gets_is_refused(self, folders: Folders, source: str) -> None:
+        with pytest.raises(SetupFailure, match="which no server gets; mount less"):
+            config(folders, mounts=({"source": source, "target": "/x"},))
+
+    @pytest.mark.parametrize("place", [".", "results", "results/a-session/launches"])
+    def test_results_are_refused_with_what_lies_above_and_in_them(
+        self, folders: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+    ) -> None:
+        """A stranger's code that read the other arm's evidence could answer accordingly."""
+        (tmp_path / "results" / "a-session" / "launches").mkdir(parents=True)
+        monkeypatch.setenv("QUALIFY_RESULTS", str(tmp_path / "results"))
+        with pytest.raises(SetupFailure, match="holds results, which no server gets"):
+            config(folders, mounts=({"source": str(tmp_path / place), "target": "/x"},))
+
+    def test_the_home_folder_is_refused_and_a_folder_of_models_in_it_is_not(
+        self, folders: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "home" / "me" / "models").mkdir(parents=True)
+        monkeypatch.setenv("HOME", str(tmp_path / "home" / "me"))
+        monkeypatch.setenv("QUALIFY_RESULTS", str(tmp_path / "elsewhere"))
+        for place in ("home/me", "home"):
+            with pytest.raises(SetupFailure, match="holds the home folder, which no server gets"):
+                config(folders, mounts=({"source": str(tmp_path / place), "target": "/x"},))
+        config(folders, mounts=({"source": str(tmp_path / "home/me/models"), "target": "/x"},))
+
     @pytest.mark.parametrize("target", ["/", "/qualify", "/qualify/model", "relative", "/a/../etc", "/a/"])
     def test_a_place_that_is_not_the_profiles_is_refused(self, target: str) -> None:
         with pytest.raises(ValidationError):
@@ -177,6 +203,18 @@ class TestGpus:
         [request] = device_requests(image(cdi=True), GPUS)
         assert request == {"Driver": "cdi", "DeviceIDs": [f"nvidia.com/gpu={uuid}" for uuid in GPUS]}
         assert owned_environment(image(cdi=True), GPUS) == {"NVIDIA_VISIBLE_DEVICES": "void"}
+
+    def test_as_device_nodes_the_engine_is_asked_for_none_and_cuda_is_told_which_ones(self) -> None:
+        nodes = image(gpu_access="device-nodes")
+        assert device_requests(nodes, GPUS) == []
+        assert owned_environment(nodes, GPUS) == {
+            "NVIDIA_VISIBLE_DEVICES": "void",
+            "CUDA_VISIBLE_DEVICES": ",".join(GPUS),
+        }
+
+    def test_two_ways_to_the_gpus_are_refused(self) -> None:
+        with pytest.raises(ValidationError, match="are two ways; keep one"):
+            image(gpu_access="device-nodes", cdi=True)
 
     def test_a_profile_of_the_cpu_gets_none(self) -> None:
         assert device_requests(image(), ()) == []

@@ -117,3 +117,30 @@ def test_the_profile_is_that_of_the_gpus_and_the_reason_says_so(names: tuple[str
     choice = choose_profile(found(*names))
     assert choice.profile == profile
     assert choice.why.startswith(why)
+
+
+# --- some of the GPUs are somebody else's ----------------------------------------------------------------
+
+
+def test_only_the_gpus_that_the_environment_names_are_used(
+    host: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host(RTX5090, RTX5090)
+    profile = small_profile({"host.gpus": 1})
+    assert gpus_of_lanes(profile) == (("GPU-0",),)
+    monkeypatch.setenv("QUALIFY_GPUS", "GPU-1")
+    assert gpus_of_lanes(profile) == (("GPU-1",),)
+
+
+def test_too_few_of_them_are_told_with_the_variable(host: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    host(RTX5090, RTX5090)
+    monkeypatch.setenv("QUALIFY_GPUS", "GPU-1")
+    with pytest.raises(SetupFailure, match="QUALIFY_GPUS names 1"):
+        gpus_of_lanes(small_profile({"host.gpus": 2}))
+
+
+def test_a_gpu_that_is_not_there_is_not_ignored(host: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    host(RTX5090)
+    monkeypatch.setenv("QUALIFY_GPUS", "GPU-7")
+    with pytest.raises(SetupFailure, match="GPU-7, which this host has not"):
+        gpus_of_lanes(small_profile({"host.gpus": 1}))

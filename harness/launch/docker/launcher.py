@@ -12,6 +12,7 @@ from harness.errors import SetupFailure
 from harness.launch.docker import labels, settings
 from harness.launch.docker.address import socket_path
 from harness.launch.docker.cleaning import clean_up
+from harness.launch.docker.devices import device_nodes
 from harness.launch.docker.engine import Engine, EngineError, EngineGone, Json, Missing, connect
 from harness.launch.docker.outcome import environment_of
 from harness.launch.docker.server import DockerServer, remove
@@ -24,12 +25,13 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The engine's own where an image names none."""
 VERSION_LABEL = "org.opencontainers.image.version"
 
-NO_GPUS = {
+HINTS = {
     "could not select device driver": "install the NVIDIA container toolkit, or set image.cdi = true",
     "nvidia-container-cli": "the NVIDIA container toolkit cannot give these GPUs; `nvidia-smi` must work on this host",
+    "docker-init": "a mount of the profile lies over the image's /sbin, or over what that links to; mount less",
     "CDI device": "make the specification of the GPUs with `nvidia-ctk cdi generate`, or set image.cdi = false",
 }
-"""What engines say when the host cannot give a container its GPUs, and what mends it."""
+"""What engines say when a container cannot be started as the profile wants it, and what mends it."""
 
 
 class DockerLauncher:
@@ -162,6 +164,7 @@ class DockerLauncher:
             user=f"{os.getuid()}:{os.getgid()}",
             remaps_users=self._engine.remaps_users,
             engine_socket=socket_path(),
+            devices=device_nodes(spec.folders.gpus) if self._image.gpu_access == "device-nodes" else (),
         )
 
 
@@ -177,5 +180,5 @@ def _told() -> Iterator[None]:
     except (EngineGone, SetupFailure) as e:
         raise LaunchFailed(ENGINE_STAGE, str(e)) from e
     except EngineError as e:
-        hint = next((f"; {hint}" for text, hint in NO_GPUS.items() if text in str(e)), "")
+        hint = next((f"; {hint}" for text, hint in HINTS.items() if text in str(e)), "")
         raise LaunchFailed(ENGINE_STAGE, f"the container cannot be started: {e}{hint}") from e

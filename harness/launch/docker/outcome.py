@@ -65,6 +65,7 @@ def facts_of(inspect: Json, image: Json, *, engine_version: str, gpus: Sequence[
         runtime=host.get("Runtime") or "default",
         network=host["NetworkMode"] if host["NetworkMode"] in ("host", "none") else "internal",
         gpus=tuple(gpus),
+        devices=tuple(device["PathOnHost"] for device in host.get("Devices") or ()),
         started_wall=_time(state["StartedAt"]),
         finished_wall=_time(state["FinishedAt"]),
         restarts=inspect.get("RestartCount"),

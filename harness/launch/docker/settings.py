@@ -9,7 +9,7 @@ from typing import Any
 from harness.config.image import OWN_FOLDER, Image, Mount
 from harness.errors import SetupFailure
 from harness.launch.launcher import Folders
-from harness.paths import PROJECT
+from harness.paths import PROJECT, results_root
 
 MODEL = f"{OWN_FOLDER}/model"
 CACHES = Path(OWN_FOLDER) / "caches"
@@ -41,8 +41,9 @@ def container_config(
     user: str,
     remaps_users: bool,
     engine_socket: Path,
+    devices: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The body of the engine's "create a container"."""
+    """The body of the engine's "create a container"; `devices` are the nodes that it gets."""
     host: dict[str, Any] = {
         "NetworkMode": network,
         "Mounts": mounts(image.mounts, folders, engine_socket),
@@ -60,6 +61,8 @@ def container_config(
         "LogConfig": {"Type": "none"},
         "DeviceRequests": device_requests(image, folders.gpus),
     }
+    if devices:
+        host["Devices"] = [dict(device) for device in devices]
     if image.mem_limit_mib:
         host |= {"Memory": image.mem_limit_mib * MIB, "MemorySwap": image.mem_limit_mib * MIB}
     if remaps_users:
@@ -99,7 +102,7 @@ def extra_mounts(extra: Sequence[Mount], engine_socket: Path) -> list[dict[str, 
     """What the profile mounts.
 
     Raises:
-        SetupFailure: it is missing, or holds the engine's socket.
+        SetupFailure: it is missing, holds the engine's socket, or what is nobody's to read.
     """
     found = []
     for mount in extra:
@@ -108,8 +111,20 @@ def extra_mounts(extra: Sequence[Mount], engine_socket: Path) -> list[dict[str, 
             raise SetupFailure(f"image.mounts: {source} does not exist; correct its `source`, or make it")
         if source.is_socket() or engine_socket.resolve().is_relative_to(source):
             raise SetupFailure(f"image.mounts: {source} holds the engine's socket, which no server gets; mount less")
+        if why := _withheld(source):
+            raise SetupFailure(f"image.mounts: {source} {why}, which no server gets; mount less")
         found.append(_bind(source, mount.target, read_only=True))
     return found
+
+
+def _withheld(source: Path) -> str:
+    """Why a folder of this host is not given to a stranger's code, even to read; '' where it may be."""
+    if source.is_relative_to("/proc") or source.is_relative_to("/sys") or source.is_relative_to("/dev"):
+        return "is the kernel's"
+    results, home = results_root(), Path.home().resolve()
+    if results.is_relative_to(source) or source.is_relative_to(results):
+        return "holds results"
+    return "holds the home folder" if home.is_relative_to(source) else ""
 
 
 def check_model(model: Path) -> None:
@@ -129,7 +144,7 @@ def check_model(model: Path) -> None:
 
 def device_requests(image: Image, gpus: Sequence[str]) -> list[dict[str, Any]]:
     """The GPUs by their UUIDs: numbers change between reboots, and between the driver and CUDA."""
-    if not gpus:
+    if not gpus or image.gpu_access == "device-nodes":
         return []
     if image.cdi:
         return [{"Driver": "cdi", "DeviceIDs": [f"nvidia.com/gpu={uuid}" for uuid in gpus]}]
@@ -137,7 +152,12 @@ def device_requests(image: Image, gpus: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def owned_environment(image: Image, gpus: Sequence[str]) -> dict[str, str]:
-    """What neither image nor profile may decide: which GPUs the NVIDIA runtime adds by itself."""
+    """What neither image nor profile may decide: which GPUs the NVIDIA runtime adds by itself.
+
+    Where GPUs are nodes, the driver's /proc still tells of the others: CUDA is told which ones are meant.
+    """
+    if image.gpu_access == "device-nodes" and gpus:
+        return {"NVIDIA_VISIBLE_DEVICES": NO_NVIDIA, "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
     return {"NVIDIA_VISIBLE_DEVICES": ",".join(gpus) if gpus and not image.cdi else NO_NVIDIA}
 
 

@@ -122,6 +122,9 @@ class Device(Protocol):
     def facts(self) -> tuple[Facts, dict[str, str]]:
         """Its facts, and by name why some are missing; never raises."""
 
+    def minor(self) -> int:
+        """Number of its device node: /dev/nvidia0 has 0."""
+
     def memory(self) -> Memory:
         """Memory now; some ten microseconds."""
 

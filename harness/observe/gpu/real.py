@@ -121,6 +121,10 @@ class RealDevice:
                 missing[name] = e.code
         return Facts(self.uuid, **found), missing
 
+    def minor(self) -> int:
+        """See `Device.minor`."""
+        return int(ask(pynvml.nvmlDeviceGetMinorNumber, self._handle))
+
     def memory(self) -> Memory:
         """See `Device.memory`."""
         if self._memory_v2:

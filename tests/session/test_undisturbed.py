@@ -1,0 +1,92 @@
+"""A session that was stopped is sealed and judged, however often one asks it to stop."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.session import terminal
+from harness.session.undisturbed import SIGNALS, undisturbed
+from harness.words import ExitCode
+
+every_signal = pytest.mark.parametrize("number", SIGNALS, ids=[s.name for s in SIGNALS])
+
+
+@pytest.fixture(autouse=True)
+def as_in_a_session() -> Any:
+    """Both signals interrupt, as the plugin sets them; put back afterwards."""
+    before = {number: signal.signal(number, signal.default_int_handler) for number in SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@every_signal
+def test_a_signal_waits_and_interrupts_again_afterwards(number: signal.Signals) -> None:
+    with undisturbed():
+        os.kill(os.getpid(), number)
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), number)
+
+
+def test_in_another_thread_signals_are_left_as_they_are() -> None:
+    def inside() -> None:
+        with undisturbed():
+            kept.append(signal.getsignal(signal.SIGTERM))
+
+    kept: list[Any] = []
+    thread = threading.Thread(target=inside)
+    thread.start()
+    thread.join()
+    assert kept == [signal.default_int_handler]
+
+
+class Stopped:
+    """`qualify run` without servers: what it opens, and how it ends."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        self.finished: list[str | None] = []
+        bundle = SimpleNamespace(root=folder, plan=lambda: SimpleNamespace(launches=(), estimate_s=0.0))
+        monkeypatch.setattr(terminal, "open_session", lambda *_, **__: (bundle, []))
+        monkeypatch.setattr(terminal, "Display", lambda *_: SimpleNamespace(start=lambda: None, finish=lambda: None))
+        monkeypatch.setattr(terminal, "finish", self._finish)
+
+    def _finish(self, root: Path, interrupted: str | None) -> tuple[Any, list[str]]:
+        del root
+        os.kill(os.getpid(), signal.SIGTERM)  # the impatient one
+        self.finished.append(interrupted)
+        return SimpleNamespace(exit_code=ExitCode.VOID), ["sealed"]
+
+    def run(self) -> int:
+        loaded = SimpleNamespace(model=SimpleNamespace(name="p"))
+        selection: Any = SimpleNamespace(profile=loaded, control=loaded, candidate=loaded, why="test")
+        return terminal.run_session(selection, out=io.StringIO())
+
+
+def test_a_second_signal_while_the_bundle_is_closed_costs_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Seen on a GPU: the second SIGTERM came after the suites, and the bundle was neither sealed nor judged."""
+    stopped = Stopped(monkeypatch, tmp_path)
+    monkeypatch.setattr(terminal, "run_suites", lambda *_: terminal.PYTEST_INTERRUPTED)
+    assert stopped.run() == ExitCode.VOID
+    assert stopped.finished == ["stopped by the user or the system"]
+
+
+def test_a_second_signal_while_the_suites_stop_still_leaves_a_closed_bundle(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def interrupted_twice(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    stopped = Stopped(monkeypatch, tmp_path)
+    monkeypatch.setattr(terminal, "run_suites", interrupted_twice)
+    assert stopped.run() == ExitCode.VOID
+    assert stopped.finished == ["stopped by the user or the system"]

@@ -1,0 +1,90 @@
+"""What a visit's plan may say, and that the shipped ones fit the machines that they are for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.config.load import load_profile
+from harness.config.options import SETTINGS, from_arguments
+from harness.errors import ConfigError
+from harness.paths import PROJECT
+from tools.visit.plan import Step, VisitPlan, read_plan
+
+VISITS = sorted((PROJECT / "tools" / "visits").glob("*.toml"))
+PLACES = {"reference": f"127.0.0.1:5000/vllm-base@sha256:{'0' * 64}", "stacks": "/stacks", "out": "/out", "large": "/m"}
+BEYOND_IDLE_S = 30.0
+
+every_visit = pytest.mark.parametrize("file", VISITS, ids=[file.stem for file in VISITS])
+
+
+def step(**changes: object) -> Step:
+    return Step.model_validate({"name": "one", "seconds": 10, "why": "to see", "run": ("--smoke",), **changes})
+
+
+def write(folder: Path, text: str) -> Path:
+    file = folder / "plan.toml"
+    file.write_text(text, "utf-8")
+    return file
+
+
+def test_a_session_is_the_projects_own_command_with_places_filled_in() -> None:
+    made = step(run=("--set", "image.reference={reference}")).argv("python3", PLACES)
+    assert made == ["python3", "-m", "harness.cli", "run", "--set", f"image.reference={PLACES['reference']}"]
+
+
+def test_another_program_is_pythons() -> None:
+    assert step(run=(), program=("b.py", "{out}")).argv("python3", PLACES) == ["python3", "b.py", "/out"]
+
+
+def test_a_place_that_nobody_made_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"step one: nobody made the place \{nowhere\}"):
+        step(run=("{nowhere}",)).argv("python3", PLACES)
+
+
+@pytest.mark.parametrize("changes", [{"run": ()}, {"program": ("b.py",)}], ids=["neither", "both"])
+def test_a_step_is_one_thing(changes: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="give `run` or `program`"):
+        step(**changes)
+
+
+def test_two_steps_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="names something twice: one"):
+        VisitPlan(description="twice", steps=(step(), step()))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("steps = 1", "description"), ("description = [", "plan.toml"), ('description = "x"\nsteps = []', "steps")],
+    ids=["no-list", "no-toml", "empty"],
+)
+def test_a_file_that_is_no_plan_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        read_plan(write(tmp_path, text))
+
+
+@every_visit
+def test_a_shipped_plan_can_be_read_and_its_places_are_made(file: Path) -> None:
+    for one in read_plan(file).steps:
+        one.argv("python3", PLACES)
+
+
+@every_visit
+def test_a_steps_estimate_is_not_below_its_launches(file: Path) -> None:
+    """A step that is begun too late is cut off, and its bundle proves nothing."""
+    from harness.session.plan import make_plan
+    from tests.judge.bundles import stack
+
+    for one in read_plan(file).steps:
+        if not one.run:
+            continue
+        given = one.argv("python3", PLACES)[4:]
+        options = dict(zip(given[::2], given[1::2], strict=True))
+        sets = [b for a, b in zip(given[::2], given[1::2], strict=True) if a == "--set"]
+        chosen = {s.dest: options.get(s.option) for s in SETTINGS}
+        profile = load_profile(options["--profile"], overrides=list(from_arguments(chosen, sets))).model
+        assert profile.host.gpus * profile.host.lanes == one.gpus, one.name
+        if not profile.serve.flags.get("enforce-eager"):  # the profile's estimate is of compiled starts
+            planned = make_plan("s", profile, stack("a"), stack("b"))
+            assert one.seconds >= 0.85 * planned.estimate_s, one.name
