@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING
 from harness.commands.base import Commands
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from harness.evidence.mismatch import Mismatch
+    from harness.judge.case import Case
     from harness.publish.github import GitHub
     from harness.publish.publish import Done, Options
+    from harness.records import Verdict
+
+
+VERIFY_MIB = 4096
+"""Memory that one's own bundle may take while it is verified: no stranger made it."""
 
 
 def add(commands: Commands) -> None:
@@ -36,6 +45,9 @@ def add(commands: Commands) -> None:
 
 
 def _publish(arguments: argparse.Namespace) -> int:
+    from datetime import UTC, datetime  # noqa: PLC0415
+
+    from harness.history.published import note_published  # noqa: PLC0415
     from harness.publish.evidence import publication  # noqa: PLC0415
     from harness.publish.publish import check, publish  # noqa: PLC0415
     from harness.words import ExitCode  # noqa: PLC0415
@@ -46,9 +58,24 @@ def _publish(arguments: argparse.Namespace) -> int:
         done = check(_github(arguments), bundle.plan().profile.name, options)
         _print(done, sent=options.send)
         return ExitCode.INCONCLUSIVE if done.stale else ExitCode.PASS
-    what = publication(bundle, options.target, options.evidence_url, allow_dirty=arguments.allow_dirty)
+    what = publication(
+        bundle,
+        options.target,
+        options.evidence_url,
+        allow_dirty=arguments.allow_dirty,
+        check=mismatches,
+    )
     _print(publish(_github(arguments), what, options), sent=options.send)
+    if options.send:
+        note_published(what.entry.root, str(options.target), datetime.now(UTC).isoformat(timespec="seconds"))
     return ExitCode.PASS
+
+
+def mismatches(case: Case, _: Verdict) -> Sequence[Mismatch]:
+    """All that `qualify verify` would name: what does not verify is not published."""
+    from harness.verification.verify import verify  # noqa: PLC0415
+
+    return verify(str(case.bundle.root), memory_mib=VERIFY_MIB).mismatches
 
 
 def _options(arguments: argparse.Namespace) -> Options:

@@ -163,4 +163,5 @@ def _track(
 
 
 def since(origin_ns: int, time_ns: int | None) -> float | None:
+    """Seconds since the origin; None where there is no time."""
     return None if time_ns is None else (time_ns - origin_ns) / 1e9

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.evidence.bundle import Bundle, write_record
+from harness.evidence.bundle import Bundle
 from harness.evidence.manifest import seal
-from harness.judge.verdict import judge
 from harness.publish.evidence import Publication, Target, publication
 from harness.publish.github import GitHub
 from harness.publish.publish import Options
 from harness.publish.token import Token
 from harness.publish.waiting import Patience
+from harness.workflow import judge_and_report
 from tests.judge.bundles import Session
 from tests.publish.github import REPOSITORY, TOKEN, GitHubState, serving
 from tests.report.locks import PREWARM, write_locks
@@ -44,7 +44,7 @@ def make_bundle(root: Path) -> Bundle:
     bundle = Session(root).both(armed=True).build()
     write_locks(bundle)
     seal(bundle.root)
-    write_record(bundle.verdict_file, judge(bundle))
+    judge_and_report(bundle)
     return bundle
 
 

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
+from harness.commands.publish import mismatches
 from harness.evidence.bundle import Bundle
+from harness.history.published import published
 from harness.publish.body import marker
 from harness.publish.conversation import Conversation
+from harness.publish.evidence import sealed
 from harness.words import ExitCode
 from tests.publish.github import REPOSITORY, TOKEN, Fault, GitHubState
 from tests.report.locks import PREWARM
@@ -20,6 +23,12 @@ from tests.report.locks import PREWARM
 def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GITHUB_TOKEN", raising=False)
     monkeypatch.setenv("QUALIFY_GITHUB_TOKEN", TOKEN)
+
+
+@pytest.fixture(autouse=True)
+def _patches_of_the_lock_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The locks are by hand, without the patches that they name, so whole verification has its own test."""
+    monkeypatch.setattr("harness.commands.publish.mismatches", sealed)
 
 
 def run(bundle: Bundle, state: GitHubState, *arguments: str) -> int:
@@ -52,6 +61,22 @@ def test_with_send_it_is_there_and_it_says_where(
         f"comment {state.comments[0]['html_url']} created",
         f"status success set on {PREWARM.head}",
     ]
+
+
+def test_what_was_published_is_kept_by_retention_and_a_dry_run_is_not(bundle: Bundle, state: GitHubState) -> None:
+    run(bundle, state)
+    assert published() == {}
+    run(bundle, state, "--send")
+    assert published() == {bundle.verdict().evidence_root_sha256: f"{REPOSITORY}#271"}
+
+
+def test_what_does_not_verify_is_not_published(
+    monkeypatch: pytest.MonkeyPatch, bundle: Bundle, state: GitHubState, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("harness.commands.publish.mismatches", mismatches)
+    assert run(bundle, state, "--send") == ExitCode.USAGE
+    assert "locks/candidate/lock.json: content: says the lock of the arm's image" in capsys.readouterr().err
+    assert state.writes() == []
 
 
 def test_check_tells_by_its_exit_code_that_the_head_moved(

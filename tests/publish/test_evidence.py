@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import BundleError, ConfigError
 from harness.evidence.bundle import Bundle, write_atomically, write_record
-from harness.evidence.manifest import seal
+from harness.evidence.manifest import MANIFEST, seal
 from harness.evidence.mismatch import Mismatch
 from harness.judge.verdict import judge
 from harness.publish.evidence import Target, publication
@@ -37,6 +37,7 @@ def relock(bundle: Bundle, lock: StackLock) -> None:
 
 
 def rejudge(bundle: Bundle) -> None:
+    (bundle.root / MANIFEST).unlink()
     seal(bundle.root)
     write_record(bundle.verdict_file, judge(bundle))
 
