@@ -24,7 +24,9 @@ def add(commands: Commands) -> None:
         metavar="NAME",
         help=f"profile whose engine is asked; {EMBEDDED} without it, where its engine is installed",
     )
-    command.add_argument("--quick", action="store_true", help="on the built-in fake server only: under two minutes")
+    command.add_argument(
+        "--quick", action="store_true", help="on the built-in fake server only: under two minutes on an idle machine"
+    )
     command.add_argument(
         "--only", metavar="NAME", action="append", default=[], help="this control only; may be given several times"
     )
