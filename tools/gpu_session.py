@@ -27,8 +27,8 @@ LARGE = "large"
 POLL_S = 0.5
 RECENT_S, TAIL = 120, 700
 """Logs that were written to so lately are shown, this many characters of each."""
-FILES, FILE_BYTES = 7, 15 << 20
-"""What one call may bring back beside state and log."""
+FILES, FILE_BYTES = 8, 15 << 20
+"""What one call may bring back, state and log among the files."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -142,7 +142,8 @@ def follow(arguments: argparse.Namespace) -> int:
     sent_file = folder / "sent"
     sent = set(sent_file.read_text("utf-8").split("\n")) if sent_file.exists() else set()
     ready = [p for p in sorted((folder / "out").glob("*")) if p.name not in sent and p.suffix != ".partial"]
-    for path in ready[: FILES - 1]:
+    running = [one.name for one in State.read(folder / STATE).steps.values() if one.status is Status.RUNNING]
+    for path in ready[: FILES - 2 - len(running)]:
         if path.stat().st_size > FILE_BYTES:
             sys.stdout.write(f"{path.name} is too large to be handed out: {path.stat().st_size >> 20} MiB\n")
             continue
@@ -150,9 +151,8 @@ def follow(arguments: argparse.Namespace) -> int:
         sent.add(path.name)
     folder.mkdir(parents=True, exist_ok=True)
     sent_file.write_text("\n".join(sorted(sent)), "utf-8")
-    for one in State.read(folder / STATE).steps.values():
-        if one.status is Status.RUNNING:
-            hand_out_partly(folder, out, one.name)
+    for name in running:
+        hand_out_partly(folder, out, name)
     for name in (STATE, WORKER_LOG):
         if (folder / name).exists():
             shutil.copyfile(folder / name, out / name)

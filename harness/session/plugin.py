@@ -276,8 +276,11 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if CONDUCTOR not in config.stash:
         return
     interrupted = "stopped by the user or the system" if exitstatus == pytest.ExitCode.INTERRUPTED else None
-    config.stash[SOURCE_CHECKS].close()
-    config.stash[CONDUCTOR].close(interrupted)
+    from harness.session.undisturbed import undisturbed  # noqa: PLC0415
+
+    with undisturbed():  # a server whose stopping is interrupted would be left running
+        config.stash[SOURCE_CHECKS].close()
+        config.stash[CONDUCTOR].close(interrupted)
     if not config.stash[OWNER] or config.getoption("qualify_bundle"):
         return
     from harness.evidence.bundle import Bundle  # noqa: PLC0415

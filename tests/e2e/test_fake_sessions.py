@@ -241,6 +241,27 @@ class TestInterruption:
         assert process.returncode == ExitCode.VOID, out
         assert not left_running(results)
 
+    def test_a_second_signal_while_the_server_stops_changes_nothing(self, results: Path, profile: str) -> None:
+        """Seen on a GPU: it left the bundle unsealed and the launch without an end."""
+        slow = (
+            "--set",
+            "serve.env.QUALIFY_FAKE_STEP_S='0.05'",
+            "--set",
+            "serve.env.QUALIFY_FAKE_FAULTS='ignore-sigterm'",
+        )
+        process = start(results, "--profile", profile, *slow)
+        wait_for(lambda: asking(results))
+        process.terminate()
+        wait_for(lambda: any("stop asked" in f.read_text("utf-8") for f in results.rglob("timeline.jsonl")))
+        process.terminate()
+        out, _ = process.communicate(timeout=90)
+        done = Finished(process.returncode, out, results)
+        assert done.code == ExitCode.VOID, out
+        assert not left_running(results)
+        assert (done.bundle.root / "SHA256SUMS").is_file()
+        assert done.row("evidence whole").word is Word.PASS
+        assert records(done)[0].exit is not None
+
     def test_after_a_kill_the_next_run_ends_what_was_left(self, results: Path, profile: str) -> None:
         process = start(results, "--profile", profile, "--set", "serve.env.QUALIFY_FAKE_STEP_S='0.05'")
         wait_for(lambda: bool(left_running(results)))

@@ -123,6 +123,16 @@ def test_silence_of_a_monitor_that_is_off_in_the_candidate_shows_nothing(tmp_pat
     )
 
 
+def test_a_trace_that_was_cut_off_is_told_from_launches_that_were_not(tmp_path: Path) -> None:
+    """Seen on a GPU: the monitor was armed in both measured launches, and the sentence said that it was not."""
+    arms = session(tmp_path, **TRACED).both(armed=True).control(late_kernels=(ONE,), served=(NEEDED,))
+    row = arms.candidate(where={"trace": True}, stage="health").judge().row(CLAIM)
+    assert (row.word, row.reason) == (
+        Word.INCONCLUSIVE,
+        f"NOT SHOWN: {ONE} late in the control, but the candidate was not armed for: monitor in the trace, tracer",
+    )
+
+
 @pytest.mark.parametrize("does", [{"stage": "after ready", "ends_after": 1}, {"ends_after": 1}])
 def test_a_candidate_that_was_not_asked_the_same_shows_nothing(tmp_path: Path, does: dict[str, Any]) -> None:
     # It never got the long prompt that compiles the kernel.

@@ -25,6 +25,8 @@ def test_links_into_usr_stay_links_and_libraries_come_with_what_needs_them() -> 
     assert f"{str(stdlib).lstrip('/')}/json/__init__.py" in members
     assert any("libc.so.6" in member for member in members)
     assert not any("__pycache__" in member or "site-packages" in member for member in members)
+    for folder in filter(Path.is_dir, map(Path, userland.FILES)):  # seen: only the folders, and no nvcc was found
+        assert {str(inner).lstrip("/") for inner in folder.iterdir()} <= set(members)
     for name in userland.MERGED:
         assert not [m for m in members if m.startswith(f"{name}/")] or not Path(f"/{name}").is_symlink()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,11 @@ def test_a_steps_estimate_is_not_below_its_launches(file: Path) -> None:
         if not profile.serve.flags.get("enforce-eager"):  # the profile's estimate is of compiled starts
             planned = make_plan("s", profile, stack("a"), stack("b"))
             assert one.seconds >= 0.85 * planned.estimate_s, one.name
+
+
+@pytest.mark.parametrize("script", sorted((PROJECT / "tools" / "visit").glob("*.sh")), ids=lambda script: script.name)
+def test_a_script_of_the_visit_is_one(script: Path) -> None:
+    """On the machine there is no time to find out."""
+    shell = script.read_text("utf-8").partition("\n")[0].removeprefix("#!")
+    done = subprocess.run([shell, "-n", str(script)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

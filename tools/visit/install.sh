@@ -12,6 +12,7 @@ case $what in
   vllm)
     cat "$parts"/vllm.part-* | xz -dc -T0 | tar -xf - -C "$site"
     python3 -m compileall -q -j 0 "$site/vllm" || true # a file that does not compile is not imported either
+    touch "$parts/vllm.done"
     ;;
   rest)
     harness=$4 wheels=$5

@@ -40,6 +40,8 @@ def members() -> list[str]:
     for path in (*_merged_links(), interpreter, *names, *programs, *linked, *map(Path, FILES)):
         for part in _chain(path):
             found[part] = None
+    for path in (inner for folder in map(Path, FILES) if folder.is_dir() for inner in sorted(folder.rglob("*"))):
+        found[_inside(path)] = None
     for path in sorted(stdlib.rglob("*")):
         if path.is_file() and not {"test", "__pycache__", "site-packages", "dist-packages"} & set(path.parts):
             found[_inside(path)] = None

@@ -29,6 +29,13 @@ class Witness:
     hears_control: bool
     """The source would have said that a kernel is late."""
     hears_candidate: bool
+    traced: bool = False
+    """In the trace launches, which may have been cut off where the measured ones were not."""
+
+    @property
+    def name(self) -> str:
+        """The source, and the trace where it was there."""
+        return f"{self.source} in the trace" if self.traced and self.source is not Source.TRACER else str(self.source)
 
     def late(self, lines: tuple[LedgerLine, ...], kernel: str) -> list[LedgerLine]:
         """Lines about a kernel, by the name of its function."""
@@ -63,7 +70,7 @@ def rows(case: Case) -> Iterator[Row]:
 
 def witnesses(case: Case) -> Iterator[Witness]:
     """Every source of every cell; not where the engine's warm-ups are off, and a patch's with them."""
-    for cell in (*case.cells, *case.traced):
+    for traced, cell in (*((False, c) for c in case.cells), *((True, c) for c in case.traced)):
         if cell.warmup is Warmup.NONE:
             continue
         for source in (Source.MONITOR, Source.COMPILES, Source.TRACER):
@@ -74,6 +81,7 @@ def witnesses(case: Case) -> Iterator[Witness]:
                 candidate=candidate,
                 hears_control=_hears(case, cell.control, source),
                 hears_candidate=_hears(case, cell.candidate, source) and _comparable(cell, source),
+                traced=traced,
             )
 
 
@@ -109,7 +117,7 @@ def _finding(kernel: str, every: list[Witness]) -> Finding:
     control = tuple((w.source, line) for w in every for line in w.late(w.control, kernel))
     candidate = tuple((w.source, line) for w in every for line in w.late(w.candidate, kernel))
     saw = [w for w in every if w.late(w.control, kernel)]
-    deaf = list(dict.fromkeys(w.source for w in saw if not w.hears_candidate))
+    deaf = list(dict.fromkeys(w.name for w in saw if not w.hears_candidate))
     if candidate:
         outcome, why = Claimed.REFUTED, "still late in the candidate"
     elif not saw and not any(w.hears_control for w in every):

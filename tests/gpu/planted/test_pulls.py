@@ -1,0 +1,90 @@
+"""The planted pull requests without a GPU: what each changes, and that another vLLM is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.config.load import load_stack
+from harness.stack.lock import Request, lock_stack
+from harness.stack.reading import read_lock
+from tests.gpu.planted.pulls import (
+    ADDED,
+    AFTER_IMPORT,
+    BEFORE_STEP,
+    FIXED,
+    PROFILE,
+    RUNNER,
+    WRONG,
+    Pulls,
+    Unfit,
+    patched,
+)
+
+RUNNER_TEXT = f"""\
+{AFTER_IMPORT}
+    get_kv_cache_spec,
+)
+
+
+class GPUModelRunner:
+{PROFILE}        self.dummy()
+
+    def execute_model(self, scheduler_output, dummy_run=False):
+{BEFORE_STEP}        return None
+"""
+REFERENCE = f"127.0.0.1:5000/vllm-base@sha256:{'0' * 64}"
+SITE = "/opt/site"
+
+
+@pytest.fixture
+def pulls(tmp_path: Path) -> Pulls:
+    runner = tmp_path / "site" / RUNNER
+    runner.parent.mkdir(parents=True)
+    runner.write_text(RUNNER_TEXT, "utf-8")
+    return Pulls(tmp_path, tmp_path / "site")
+
+
+def shown(pulls: Pulls, number: int, path: str) -> str:
+    return pulls.origin.git("show", f"{pulls.heads[number]}:{path}")
+
+
+def test_the_prewarms_differ_in_the_constant_alone(pulls: Pulls) -> None:
+    fixed, wrong = (shown(pulls, number, RUNNER) for number in (FIXED, WRONG))
+    assert "profile_run(self) -> None:\n        long_context.gather(self.device)\n        self.dummy()" in fixed
+    assert 'getattr(self.parallel_config, "long_context_ranks", 1)' in wrong
+    compile(fixed, RUNNER, "exec")
+    compile(wrong, RUNNER, "exec")
+
+
+def test_every_pull_request_brings_the_kernel(pulls: Pulls) -> None:
+    for number in pulls.heads:
+        assert "_gather_long_context_kernel" in shown(pulls, number, ADDED)
+
+
+@pytest.mark.parametrize("anchor", [AFTER_IMPORT, BEFORE_STEP, PROFILE], ids=["import", "step", "profile"])
+@pytest.mark.parametrize("times", [0, 2])
+def test_a_model_runner_of_another_version_is_refused(anchor: str, times: int) -> None:
+    text = RUNNER_TEXT.replace(anchor, "") + anchor * times
+    with pytest.raises(Unfit, match=f"stands there {times} times, expected once"):
+        patched(text)
+
+
+def test_the_stacks_can_be_locked_and_the_fix_goes_onto_the_fault(
+    pulls: Pulls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUALIFY_LOCKS", str(tmp_path / "locks"))
+    files = pulls.stacks(REFERENCE, SITE)
+    lock_stack(Request(stack=str(files["fixed"])))
+    [component] = read_lock(tmp_path / "locks" / "planted-fixed").components
+    assert {file.path for file in component.files} == {RUNNER, ADDED}
+    assert [copy for file in component.files for copy in file.copies] == [f"{SITE}/{ADDED}", f"{SITE}/{RUNNER}"]
+
+
+def test_controls_and_negative_controls_change_no_file(pulls: Pulls) -> None:
+    files = pulls.stacks(REFERENCE, SITE)
+    for name in ("pristine", "deeper", "other-answers"):
+        stack = load_stack(str(files[name])).model
+        assert stack.components[0].heads == ()
+        assert bool(stack.forge) == (name != "pristine")

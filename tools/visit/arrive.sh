@@ -1,0 +1,32 @@
+#!/bin/bash
+# On the machine, once every part of the kit lies in PARTS: install, prepare, and begin a plan. Returns while it works.
+#
+#   arrive.sh PARTS RUN PLAN MINUTES [MORE...]     RUN is what pack.sh made, PLAN a file name of tools/visits
+#
+# `install.sh vllm PARTS /tmp/site` may run before, as soon as vLLM's own parts are there; it leaves PARTS/vllm.done.
+# Afterwards: . /tmp/env.sh; cd /tmp/qualify; python3 -m tools.gpu_session follow --folder /tmp/visit --out DIR --seconds N
+set -e
+parts=$1 run=$(realpath "$2") plan=$3 minutes=$4
+shift 4
+mkdir -p /tmp/bin /tmp/qualify
+xz -dc "$run/docker-registry.xz" > /tmp/bin/docker-registry
+chmod 755 /tmp/bin/docker-registry
+tar -xzf "$run/tree.tgz" -C /tmp/qualify
+# Every start imports these; what the machine's image holds has no bytecode, and containers only read it.
+packages=$(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+nice python3 -m compileall -q -j 0 "$packages" > /dev/null 2>&1 &
+[ -e "$parts/vllm.done" ] || sh /tmp/qualify/tools/visit/install.sh vllm "$parts" /tmp/site
+sh /tmp/qualify/tools/visit/install.sh rest "$parts" /tmp/site /tmp/harness-site "$run/whl"
+wait
+cat > /tmp/env.sh <<E
+export PATH=/tmp/bin:$PATH
+export PYTHONPATH=/tmp/qualify:/tmp/harness-site:/tmp/site PYTHONUNBUFFERED=1 PYTEST_PLUGINS=harness.session.plugin
+export VLLM_USE_FLASHINFER_SAMPLER=0 HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1
+# Multicast may put the host's GPUs, which others share, out of service.
+export NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVLS=1
+E
+. /tmp/env.sh
+cd /tmp/qualify
+git config --global --add safe.directory /tmp/qualify
+exec python3 -m tools.gpu_session begin --plan "tools/visits/$plan.toml" --folder /tmp/visit --kit "$parts" \
+  --minutes "$minutes" "$@"

@@ -1,0 +1,25 @@
+#!/bin/sh
+# Pack what a visit needs beside the parts of ../shared/gpu-kit: this checkout, a registry, wheels of the harness.
+#
+#   pack.sh OUT [PYTHON]     OUT/run/ gets tree.tgz, docker-registry.xz, whl/, arrive.sh (about 10 MB)
+#
+# The checkout travels as a clone of its last commit, so that the evidence names it. PYTHON (default: python3) finds
+# the wheels; they must be for the machine's Python 3.12, and what its image holds already is left out.
+set -eu
+out=$1 python=${2:-python3}
+project=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$out/run/whl"
+git clone -q --depth 1 "file://$project" "$work/tree"
+tar -C "$work/tree" -czf "$out/run/tree.tgz" .
+xz -6 -T0 -c "$(command -v docker-registry)" > "$out/run/docker-registry.xz"
+cp "$project/tools/visit/arrive.sh" "$out/run/"
+if [ -z "$(ls "$out/run/whl")" ]; then
+  lock="$project/requirements/harness.lock"
+  for name in docker pytest pytest-xdist pydantic pydantic-core annotated-types typing-inspection; do
+    grep -iE "^$(echo "$name" | sed 's/[-_]/[-_]/g')==" "$lock"
+  done | xargs "$python" -m pip download -q --no-deps --only-binary=:all: --python-version 3.12 --implementation cp \
+    --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 -d "$out/run/whl"
+fi
+du -sh "$out/run"
