@@ -155,7 +155,7 @@ def _evidence(case: Case, about: About, cell: int) -> Iterable[str]:
     yield f"- {inline(about.sessions or 'no session ledger', 2 * cell)}\n"
     if about.challenge is not None:
         yield f"- challenge {code(about.challenge[:cell])} seeded the prompts\n"
-    yield f"- signature: {inline(about.signature or 'not signed', 2 * cell)}\n"
+    yield f"- statements: {code((about.signature or 'unsigned')[:cell])}\n"  # as code: a key's id is no commit
     yield f"- evidence: {_link(about.evidence_url, cell)}\n"
     when = f"{run.started_wall} to {run.ended_wall or 'no recorded end'}"
     yield f"- session {code(run.session)}, {code(when)}\n"

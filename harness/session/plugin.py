@@ -284,7 +284,6 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if not config.stash[OWNER] or config.getoption("qualify_bundle"):
         return
     from harness.evidence.bundle import Bundle  # noqa: PLC0415
-    from harness.session.undisturbed import undisturbed  # noqa: PLC0415
     from harness.workflow import finish, remember  # noqa: PLC0415
 
     with undisturbed():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.evidence.bundle import Bundle, write_record
-from harness.evidence.manifest import seal
+from harness.evidence.manifest import MANIFEST, seal
 from harness.history.importing import host_row
 from harness.history.index import Index
 from harness.judge.verdict import judge
@@ -66,6 +66,12 @@ def session(
     if judged:
         write_record(bundle.verdict_file, judge(bundle))
     return bundle
+
+
+def seal_again(root: Path) -> str:
+    """Seal a bundle that a test has changed since it was sealed; its new root hash."""
+    (root / MANIFEST).unlink()
+    return seal(root)
 
 
 @dataclass(frozen=True)

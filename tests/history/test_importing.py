@@ -12,7 +12,7 @@ import pytest
 from harness.cli import main
 from harness.errors import BundleError, ConfigError, SetupFailure
 from harness.evidence.bundle import Bundle, write_record
-from harness.evidence.manifest import MANIFEST, root_hash, seal
+from harness.evidence.manifest import MANIFEST, root_hash
 from harness.history import entry, importing
 from harness.history.importing import bundles_in, import_bundle, import_bundles, opened
 from harness.history.index import Index, open_index
@@ -23,7 +23,7 @@ from harness.stack.record import Disposition, LockedHead
 from harness.words import Arm, ExitCode
 from tests.image import toy
 
-from .bench import HERE, Metric, count, remembered, session
+from .bench import HERE, Metric, count, remembered, seal_again, session
 
 
 def rows(index: Index, sql: str) -> list[Any]:
@@ -106,7 +106,7 @@ def test_locks_trees_and_heads_are_kept_for_whoever_bisects(
     image = ArmImage(name="i", image_id="sha256:" + "9" * 64, base_reference="toy@sha256:0", lock_sha256=lock.sha256)
     candidate: Lock = bundle.lock(Arm.CANDIDATE)
     write_record(bundle.lock_file(Arm.CANDIDATE), candidate.model_copy(update={"image": image}))
-    seal(bundle.root)
+    seal_again(bundle.root)
     import_bundle(index, bundle)
     [arm] = rows(index, "SELECT * FROM arms WHERE arm = 'candidate'")
     assert (arm["lock_sha256"], arm["image_id"]) == (lock.sha256, "sha256:" + "9" * 64)
@@ -155,14 +155,14 @@ def _unfinished(bundle: Bundle) -> str:
 def _measured_otherwise(bundle: Bundle) -> str:
     text = bundle.plan_file.read_text("utf-8")
     bundle.plan_file.write_text(text.replace('"measurement": 1', '"measurement": 2'), "utf-8")
-    seal(bundle.root)
+    seal_again(bundle.root)
     return "measurement version 2, and this harness measures by 1"
 
 
 def _newer(bundle: Bundle) -> str:
     text = bundle.run_file.read_text("utf-8")
     bundle.run_file.write_text(text.replace('"schema_version": 1', '"schema_version": 99'), "utf-8")
-    seal(bundle.root)
+    seal_again(bundle.root)
     return "schema 99 is newer than this harness knows"
 
 
@@ -183,7 +183,7 @@ def test_a_name_stands_for_one_piece_of_evidence(results: Path, index: Index) ->
     first = session(results, "one")
     import_bundle(index, first)
     first.run_file.write_text(first.run_file.read_text("utf-8").replace('"cores": 2', '"cores": 3'), "utf-8")
-    seal(first.root)
+    seal_again(first.root)
     with pytest.raises(BundleError, match="session one is there with other evidence"):
         import_bundle(index, first)
 

@@ -10,7 +10,7 @@ import pytest
 from harness.cli import main
 from harness.errors import BundleError
 from harness.evidence.bundle import Bundle, write_record
-from harness.evidence.manifest import MANIFEST, root_hash, seal
+from harness.evidence.manifest import MANIFEST, root_hash
 from harness.history.anchors import accept, read_anchors
 from harness.history.importing import import_bundles, opened
 from harness.history.index import Index
@@ -21,7 +21,7 @@ from harness.records.history import Night, Point, Series
 from harness.records.statistics import Past
 from harness.words import Cache, ExitCode, Warmup
 
-from .bench import count, session
+from .bench import count, seal_again, session
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def copied(made: Bundle, results: Path, name: str, *, night: Night | None = None
     run: Run = bundle.run()
     write_record(bundle.plan_file, found.model_copy(update={"session": name, "night": night, **plan}))
     write_record(bundle.run_file, run.model_copy(update={"session": name, "started_wall": f"2026-11-01T{name}"}))
-    seal(bundle.root)
+    seal_again(bundle.root)
     return bundle
 
 

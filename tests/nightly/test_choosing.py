@@ -11,13 +11,12 @@ import pytest
 from harness.config.options import SETTINGS
 from harness.errors import SetupFailure
 from harness.evidence.bundle import Bundle, write_record
-from harness.evidence.manifest import seal
 from harness.history.anchors import Anchor, accept
 from harness.nightly.choosing import Chosen, check_anchor, choose, finished
 from harness.records import HostFacts, Lock
 from harness.records.history import Night
 from harness.words import Arm
-from tests.history.bench import HERE, THERE, session
+from tests.history.bench import HERE, THERE, seal_again, session
 
 DATE = "2026-11-30"
 
@@ -66,7 +65,7 @@ def test_the_lock_of_a_patched_anchor_comes_from_its_bundle(bundle: Bundle) -> N
     folder = bundle.stack_lock_dir(Arm.CANDIDATE)
     folder.mkdir()
     (folder / "lock.json").write_text("{}", "utf-8")
-    verdict = bundle.verdict().model_copy(update={"evidence_root_sha256": seal(bundle.root)})
+    verdict = bundle.verdict().model_copy(update={"evidence_root_sha256": seal_again(bundle.root)})
     write_record(bundle.verdict_file, verdict)
     accepted(bundle)
     assert chosen().selection.control_lock == folder

@@ -117,7 +117,7 @@ def test_parts_come_in_order_and_it_closes_with_what_is_not_claimed_and_the_sess
 
 def test_what_is_not_known_about_the_evidence_is_said(sound: Judged) -> None:
     text = comment(*sound)
-    assert "- no session ledger\n- signature: not signed\n- evidence: no link given\n" in text
+    assert "- no session ledger\n- statements: `unsigned`\n- evidence: no link given\n" in text
     told = comment(
         *sound, About(challenge="see #7", signature="ed25519 key 1f2e", evidence_url="https://a.example/b.zip")
     )

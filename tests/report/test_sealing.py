@@ -33,7 +33,7 @@ def reports(folder: Path, fault: str | None, signer: Signer | None) -> tuple[str
 def test_what_is_said_of_the_evidence_itself(tmp_path: Path, fault: str | None) -> None:
     for text in reports(tmp_path, fault, Signer(key_id="ab12" * 16, public="PEM")):
         assert "signed by key ab12ab12ab12" in text
-        assert "https://forge.example/#1 (the prompts follow from it)" in text
+        assert "https://forge.example/#1" in text
         assert "1 session of these locks here: 1 " in text
         loud = "the session ledger of this host is broken (line 7 does not follow the line before it)"
         assert (loud in text) == (fault is not None)
