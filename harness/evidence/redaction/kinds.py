@@ -51,7 +51,7 @@ PLACEHOLDER = re.compile(rf"(?:{'|'.join(_LABELS.values())})\d+|(?:GPU|MIG)-\d{{
 
 _NOBODY = frozenset(
     """
-    linux desktop laptop main build node master worker compute root user users ubuntu debian nobody admin
+    linux desktop laptop main build node master worker compute qualify root user users ubuntu debian nobody admin
     administrator guest runner app vllm docker container builder nonroot jovyan ec2-user azureuser opc shared public
     all none null true false localhost redacted default host hostname github gitlab git test tests model models data
     cache home work workspace src tmp sha256 server client control candidate engine launch lane mode arm step kind
