@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.errors import BundleError
 from harness.evidence.bundle import Bundle, write_record
@@ -20,6 +21,9 @@ from harness.evidence.redaction.parquet import parquet_strings
 from harness.evidence.redaction.redactor import Redactor, pieces
 from harness.evidence.staging import is_pinned, stage
 from harness.records import Row, Verdict
+
+if TYPE_CHECKING:
+    from harness.judge.case import Case
 
 COMPRESSED_FROM_BYTES = 4096
 """Smaller files, and the records at the top, stay as they are: people read them."""
@@ -165,6 +169,8 @@ def _derive_again(bundle: Bundle, work: Bundle, originals: Originals, redactor: 
         for old, new in zip(said.rows, found.rows, strict=False)
         if old.cell_sha256 and new.cell_sha256 and old.cell_sha256 != new.cell_sha256
     }
+    if case.plan.history or case.plan.night:
+        cells |= _planned_cells(read_case(bundle), case)
     if cells:
         originals = originals.model_copy(update={"cells": cells})
         _write_originals(work.root, originals)
@@ -175,6 +181,17 @@ def _derive_again(bundle: Bundle, work: Bundle, originals: Originals, redactor: 
     if bundle.report_dir.is_dir():
         write_report(work, found, case)
     return originals
+
+
+def _planned_cells(original: Case, redacted: Case) -> dict[str, str]:
+    """Identities by which history was asked: as they follow from the redacted evidence -> from the original."""
+    from harness.judge.cell_identity import planned_sha256  # noqa: PLC0415
+
+    return {
+        planned_sha256(redacted, new, tokens): planned_sha256(original, old, tokens)
+        for old, new in zip(original.cells, redacted.cells, strict=True)
+        for tokens in (None, *redacted.contexts)
+    }
 
 
 def _refuse_another_verdict(bundle: Bundle, said: Verdict, found: Verdict) -> None:

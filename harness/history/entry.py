@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from harness.config.model import Stack
 from harness.evidence.bundle import Bundle
 from harness.judge.case import Case, read_case
-from harness.judge.cell_identity import host_class, identity_sha256, planned_identity
+from harness.judge.cell_identity import host_class, planned_sha256
 from harness.judge.family import primary_name
 from harness.judge.verdict import judge_case
 from harness.records import HostFacts, Lock
@@ -155,7 +155,7 @@ def _metrics(case: Case) -> Iterator[MetricEntry]:
                 "proven": cell.cache_label,
                 "name": name,
                 "context_tokens": context,
-                "cell_sha256": identity_sha256(planned_identity(case, cell, context)),
+                "cell_sha256": planned_sha256(case, cell, context),
                 "is_primary": cache is Cache.WARM and primary_name(mode, name, context) in case.plan.primary_metrics,
                 "word": str(judged.word),
                 "pairs": len(judged.ratios),

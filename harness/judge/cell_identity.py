@@ -108,8 +108,7 @@ def difference_text(one: Identity, other: Identity, name: str) -> str:
 def with_identities(case: Case, rows: Iterator[Row]) -> Iterator[Row]:
     """Rows of a cell with the hash of what their figures may be compared with."""
     cells = {(c.mode, c.warmup, c.cache_label): c for c in case.cells}
-    originals = read_originals(case.bundle.root)
-    in_original = {} if originals is None else originals.cells
+    in_original = _in_original(case)
     for row in rows:
         cell = cells.get((row.mode, row.warmup, row.cache)) if row.mode and row.warmup and row.cache else None
         if cell is None:
@@ -117,6 +116,17 @@ def with_identities(case: Case, rows: Iterator[Row]) -> Iterator[Row]:
         else:
             sha256 = identity_sha256(identity(case, cell, row.context_tokens))
             yield row.model_copy(update={"cell_sha256": in_original.get(sha256, sha256)})
+
+
+def planned_sha256(case: Case, cell: Cell, context_tokens: int | None) -> str:
+    """Hash of the planned identity; in a bundle whose private words were removed that of its original."""
+    sha256 = identity_sha256(planned_identity(case, cell, context_tokens))
+    return _in_original(case).get(sha256, sha256)
+
+
+def _in_original(case: Case) -> Mapping[str, str]:
+    originals = read_originals(case.bundle.root)
+    return {} if originals is None else originals.cells
 
 
 def _serve(serve: Serve) -> dict[str, object]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from harness.judge.case import Case, Cell, both
-from harness.judge.cell_identity import identity_sha256, planned_identity
+from harness.judge.cell_identity import planned_sha256
 from harness.judge.judgement import Judgement, one_pair
 from harness.judge.read import LaunchEvidence
 from harness.records import Plan
@@ -118,4 +118,4 @@ def _same_cell(past: Past, case: Case, cell: Cell) -> bool:
     """False for noise of something else: a cache that was to be warm and was not, a flag that came later."""
     if past.cell_sha256 is None:
         return True
-    return past.cell_sha256 == identity_sha256(planned_identity(case, cell, past.context_tokens))
+    return past.cell_sha256 == planned_sha256(case, cell, past.context_tokens)

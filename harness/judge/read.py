@@ -291,7 +291,7 @@ def read_listings(file: Path) -> dict[str, dict[str, Entry]]:
 
 def _size_and_time(entry: list[int]) -> Entry:
     if not (isinstance(entry, list) and len(entry) == 2 and all(type(x) is int for x in entry)):
-        raise TypeError(f"{str(entry)[:60]} is not a size and a time")
+        raise TypeError(f"{entry!r:.60} is not a size and a time")
     return entry[0], entry[1]
 
 

@@ -247,7 +247,7 @@ class TestEvidenceThatWasChanged:
             file.write_bytes(file.read_bytes().replace(b"INFO", b"WARN", 1))
 
         row = changed(change)["evidence whole"]
-        assert row.word is Word.VOID
+        assert row.word is Word.FAIL
         assert "server.log is not as it was sealed" in row.reason
 
     def test_a_launch_that_began_earlier(self, changed: Judge) -> None:

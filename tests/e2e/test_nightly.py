@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -13,9 +14,12 @@ from harness.evidence.bundle import Bundle
 from harness.evidence.manifest import root_hash
 from harness.history.freezing import freeze
 from harness.history.importing import opened
-from harness.records import Plan
-from harness.records.history import Night, Point
-from harness.words import Arm, ExitCode, Word
+from harness.judge.case import read_case
+from harness.judge.cell_identity import identity_sha256, planned_identity
+from harness.judge.verdict import judge
+from harness.records import Plan, Row
+from harness.records.history import Calibration, Night, Point
+from harness.words import Arm, Cache, ExitCode, Word
 
 from .sessions import Finished, fake_profile, left_running, run, stack, start, wait_for
 
@@ -131,6 +135,54 @@ def series(done: Finished, date: str) -> tuple[Point, ...]:
     plan, _ = freeze(done.bundle.plan(), done.bundle.run().host, locks, night=night)
     assert plan.night is not None
     return next(s.points for s in plan.night.series if s.name == "start-up")
+
+
+LOST = Calibration(
+    trusted=False, sessions=6, rows=60, alarms=12, low_pct=13, high_pct=30, lost_in="s", lost_at="12 of 60 rows"
+)
+
+
+def test_what_the_nights_together_say_is_judged_from_the_bundle_alone(
+    results: Path, profile: str, tmp_path: Path
+) -> None:
+    """A night as it is, and with other nights before it: far enough from tonight that no busy machine matters."""
+    quick = ("--pairs", "1", "--set", "nightly.smallest_change_pct=900")
+    bundle = nightly(results, profile, "2026-11-20", *quick).bundle
+    case = read_case(bundle)
+    [cell] = [c for c in case.cells if c.cache is Cache.WARM]
+    measured_in = identity_sha256(planned_identity(case, cell, None))  # a first night only hopes for warm caches
+
+    def said(*before: float, calibration: Calibration | None = None) -> dict[str, Row]:
+        points = tuple(
+            Point(night=f"2026-11-{n:02d}", session=f"n{n}", root_sha256=f"{n:064x}", mean=mean, pairs=2, own_sd=1.0)
+            for n, mean in enumerate(before, 1)
+        )
+        plan: Plan = bundle.plan()
+        assert plan.night is not None
+        [start_up] = [s for s in plan.night.series if s.name == "start-up"]
+        before_tonight = start_up.model_copy(update={"points": points, "cell_sha256": measured_in})
+        night = plan.night.model_copy(update={"series": (before_tonight,)})
+        copy = tmp_path / "copy" / bundle.root.name
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(bundle.root, copy)
+        changed = plan.model_copy(update={"night": night, "calibration": calibration})
+        Bundle(copy).plan_file.write_text(changed.model_dump_json(), "utf-8")
+        return {r.name: r for r in judge(Bundle(copy)).rows}
+
+    level, better = (0.0,), (50.0,)
+    assert said(*level * 8)["nights, start-up"].word is Word.PASS
+
+    row = said(*better * 7, *level)["nights, start-up"]
+    assert (row.word, row.reason.partition(" (")[0]) == (Word.FAIL, "regressed: -100.0 % since 2026-11-08, 2 nights")
+
+    row = said(*level * 5, *better * 5, *level)["nights, start-up"]
+    assert row.word is Word.WARN, row
+    assert row.reason.startswith("-100.0 % since 2026-11-11: an improvement over the anchor was lost")
+
+    rows = said(*better * 7, *level, calibration=LOST)
+    assert (rows["host calibration"].word, rows["host calibration"].control) == (Word.REFUSED, "12 of 60")
+    assert rows["nights, start-up"].word is Word.REFUSED
+    assert "would say fail: regressed: -100.0 % since 2026-11-08" in rows["nights, start-up"].reason
 
 
 def test_a_night_that_fails_tells_its_hook_and_keeps_its_exit_code(results: Path, profile: str, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_a_session_is_sealed_signed_and_entered(
 
     told = str(signature_of(root))
     for text in ((root / "report/report.md").read_text("utf-8"), (root / "report/report.html").read_text("utf-8")):
-        assert told in text
+        assert told in text.replace("`", ""), "Markdown sets hashes as code"
         assert CHALLENGE in text
         assert "1 session of these locks here: 1 pass" in text
     entries, fault = read_ledger(Path(env["QUALIFY_LEDGER"]))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from harness.judge.verdict import judge
 from harness.words import ExitCode, Word
 
 from .sessions import Finished, fake_profile, run, stack
@@ -36,6 +38,24 @@ from harness.cli import main
 sys.exit(main(["run", *sys.argv[1:]]))
 """
 """The user's `qualify run`, while somebody sets the clock before the candidate is stopped."""
+
+DISK_IS_FULL = """
+import errno, os, sys
+from harness.evidence import stream
+
+room = stream.write_all
+
+def write_all(descriptor, data):
+    if "-candidate-" in (name := os.readlink(f"/proc/self/fd/{descriptor}")) and name.endswith("/server.log"):
+        if b"POST /v1/completions" in data:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    room(descriptor, data)
+
+stream.write_all = write_all
+from harness.cli import main
+sys.exit(main(["run", *sys.argv[1:]]))
+"""
+"""The user's `qualify run` on a disk that is full once the candidate has served a request."""
 
 
 def session(folder: Path, *arguments: str, control: str = "", candidate: str = "", unarmed: str = "") -> Finished:
@@ -123,6 +143,16 @@ def test_a_clock_that_somebody_sets_voids_the_launch(tmp_path: Path, seconds: in
     assert done.row("decode", context_tokens=2048).candidate is None
 
 
+def test_a_log_for_whose_end_the_disk_has_no_room_voids_the_session(tmp_path: Path) -> None:
+    arguments = ("--profile", str(fake_profile(tmp_path)), "-k", "decode")
+    done = run(tmp_path / "results", *arguments, program=("-c", DISK_IS_FULL))
+    assert done.code == ExitCode.VOID, done.out
+    row = done.row("evidence whole")
+    assert row.word is Word.VOID
+    assert "server.log lacks its end, which could not be written: No space left on device" in row.reason
+    assert done.row("served to the end").word is Word.PASS, "a full disk does not stop the server that is measured"
+
+
 @pytest.mark.parametrize("lasts", [False, True])
 def test_a_void_pair_is_run_once_more_and_both_stay(tmp_path: Path, *, lasts: bool) -> None:
     fault = "foreign-traffic@3" if lasts else f"foreign-traffic@3,once={tmp_path / 'seen'}"
@@ -142,6 +172,13 @@ def test_a_void_pair_is_run_once_more_and_both_stay(tmp_path: Path, *, lasts: bo
         assert done.row(COUNTS).word is Word.PASS
     sums = (done.bundle.root / "SHA256SUMS").read_text("ascii")
     assert all(f"launches/{f}/launch.json" in sums for f in folders)
+
+    [file] = (done.bundle.root / "reruns").iterdir()
+    decision = json.loads(file.read_bytes())
+    file.write_text(json.dumps(decision | {"void": ["counts agree: another reason"]}), "utf-8")
+    [row] = [r for r in judge(done.bundle).rows if r.name == "voided pair"]
+    assert row.word is Word.VOID
+    assert row.reason.startswith(f"{file.name} does not say what the evidence says: ")
 
 
 def test_a_pair_that_stands_leaves_nothing_of_a_second_try(tmp_path: Path) -> None:

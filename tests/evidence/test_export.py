@@ -28,6 +28,7 @@ from harness.judge.verdict import judge
 from harness.records import Plan
 from harness.workflow import judge_and_report
 from tests.evidence.private_bundles import PLACES, TEXT, every_byte, left_in, private_bundle
+from tests.judge.test_nights import with_nights
 from tests.report.bundles import make_bundle, plan
 
 
@@ -200,6 +201,19 @@ def test_a_cell_keeps_its_identity_though_its_environment_was_redacted(tmp_path:
     assert "hannelore" not in (root / "plan.json").read_text("utf-8")
     assert judge(Bundle(root)) == verdict
     assert any(row.cell_sha256 for row in verdict.rows)
+
+
+def test_nights_are_of_the_same_cell_though_its_environment_was_redacted(tmp_path: Path) -> None:
+    private = {"serve.env": {"PYTHONPATH": "/home/hannelore/site"}}
+    bundle = with_nights(tmp_path, [0.001, -0.001] * 4, overrides=private)
+    seal(bundle.root)
+    verdict, _ = judge_and_report(bundle)
+    export(bundle, tmp_path / "e", "dir")
+    root, _ = laid_out(tmp_path / "e", tmp_path / "again")
+    assert "hannelore" not in (root / "plan.json").read_text("utf-8")
+    again = judge(Bundle(root))
+    assert again == verdict
+    assert not [r for r in again.rows if "of another cell" in r.reason]
 
 
 def test_a_lock_that_was_redacted_is_read_and_keeps_the_hash_of_its_original(

@@ -32,8 +32,11 @@ from .bundles import COURSE, TRACED, WARM, WARM_TOO, Session, stack
 from .gpus import GOOD as SAMPLED
 from .gpus import OWN, Seen, only, seen_case
 from .test_client_rows import GOOD as SELF_TEST
+from .test_nights import FLAT, GAINED, LOST, SLOW, with_nights
+from .test_reruns import PAIRS, decided, disturbed
 from .test_source_checks import REFERENCE, TESTS
 from .test_source_checks import Case as Checked
+from .test_thermal import RISING, warmed
 
 KERNEL = "_late_kernel"
 FOUR: dict[str, object] = {"plan.pairs": 4, "plan.caches": ["warm"]}
@@ -294,6 +297,16 @@ def looked(*speeds: float, goes_on: bool) -> Made:
     return made
 
 
+def again_though_it_stood(root: Path) -> Verdict:
+    session = Session(root, PAIRS)
+    session.runs_again = frozenset({1})
+    return session.judge().verdict
+
+
+def again_otherwise(root: Path) -> Verdict:
+    return judge(decided(disturbed(root, again=True).build(), 1, ("decode 96: another reason",)))
+
+
 LATE_CLAIM = {"type": "late_jit_removed", "kernels": [KERNEL]}
 NO_DECODE = tuple(s for s in COURSE if s is not Step.DECODE)
 LOW = {"before": 9_900, "idle": 600, "long": 500, "end": 600}
@@ -378,6 +391,18 @@ CASES: dict[str, Tripped] = {
     ),
     "garbage": Tripped(unknown(empty=("decode/48/0",)), told="an empty output"),
     "regressed": Tripped(plain(FOUR, speed=0.9), "decode steps", "regressed: -10.0 %"),
+    "night-regressed": Tripped(
+        lambda root: judge(with_nights(root, [*FLAT, SLOW], tonight=0.98)), "nights, decode steps", "regressed: -2.0 %"
+    ),
+    "night-improvement-lost": Tripped(
+        lambda root: judge(with_nights(root, GAINED)), "nights, decode steps", "an improvement over the anchor was lost"
+    ),
+    "host-uncalibrated": Tripped(
+        lambda root: judge(with_nights(root, FLAT, calibration=LOST)), told="lost the right to judge speed in s"
+    ),
+    "speed-refused": Tripped(
+        lambda root: judge(with_nights(root, FLAT, tonight=0.9, calibration=LOST)), "decode steps", "would say fail"
+    ),
     "client-stalled": Tripped(plain(client_lag_ms=5.5), told="woke 5.5 ms late"),
     "concurrency-client": Tripped(plain(STREAMS, one_by_one=True), "concurrency, 4 streams", "never had 4 requests"),
     "concurrency-server": Tripped(plain(STREAMS, slots=2), "concurrency, 4 streams", "at most 2 at a time"),
@@ -409,6 +434,7 @@ CASES: dict[str, Tripped] = {
     "gpu-power": Tripped(gpu(Arm.CANDIDATE, power_mw=(250_000,)), told="unequal power limits"),
     "gpu-errors-control": Tripped(gpu(Arm.CONTROL, xids=(79,)), told="in the control: "),
     "gpu-errors": Tripped(gpu(Arm.CANDIDATE, ecc=(0, 1)), told="1 uncorrectable ECC error"),
+    "thermal": Tripped(lambda root: judge_case(warmed(root, RISING)), told="cancels a steady drift, not all of it"),
     "gpu-not-back": Tripped(
         gpu(Arm.CANDIDATE, returned=False, holders="GPU-0: 900 MiB more in use"), told="900 MiB more in use"
     ),
@@ -421,6 +447,9 @@ CASES: dict[str, Tripped] = {
     "session-interrupted": Tripped(interrupted, told="the session was interrupted"),
     "launch-order": Tripped(lambda root: Session(root).both(early_s=2.0).judge().verdict, told="began before"),
     "evidence-changed": Tripped(written(_changed), told="is not as it was sealed"),
+    "evidence-broken": Tripped(plain(cut_log=True), told="is not what the server's pipe gave"),
+    "again-though-it-stood": Tripped(again_though_it_stood, told="although the pair was not void"),
+    "again-otherwise": Tripped(again_otherwise, told="does not say what the evidence says"),
     "look-otherwise": Tripped(looked(0.90, 1.05, goes_on=False), told="does not say what the evidence"),
     "look-against-rule": Tripped(looked(1.0, 1.0, 1.0, 1.0, goes_on=True), told="ran although the first look"),
     "beside-a-stranger": Tripped(

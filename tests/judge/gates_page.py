@@ -47,6 +47,10 @@ END_TO_END: dict[str, str] = {
     "garbage": "test_garbage::test_nonsense_of_the_candidate_fails",
     "needle": "test_text_prompts::test_a_fact_that_only_the_control_finds_fails",
     "regressed": "test_selftest::test_every_control_is_caught_and_named",
+    "night-regressed": "test_nightly::test_what_the_nights_together_say_is_judged_from_the_bundle_alone",
+    "night-improvement-lost": "test_nightly::test_what_the_nights_together_say_is_judged_from_the_bundle_alone",
+    "host-uncalibrated": "test_nightly::test_what_the_nights_together_say_is_judged_from_the_bundle_alone",
+    "speed-refused": "test_nightly::test_what_the_nights_together_say_is_judged_from_the_bundle_alone",
     "concurrency-server": "test_fake_client::test_a_server_with_fewer_slots_queues_and_is_named",
     "short-control": "test_every_gate::test_that_does_not_serve_in_full_voids",
     "short": "test_fake_sessions::test_a_fault_of_the_candidate_is_named",
@@ -69,10 +73,13 @@ END_TO_END: dict[str, str] = {
     "gpu-power": "test_gpu_sessions::test_it_says_what_broke_and_is_no_judgement",
     "gpu-errors-control": "test_gpu_sessions::test_it_says_what_broke_and_is_no_judgement",
     "gpu-errors": "test_gpu_sessions::test_a_gpu_that_breaks_under_the_candidate",
+    "thermal": "test_gpu_sessions::test_one_that_still_warms_up_when_the_time_is_over_is_named",
     "gpu-not-back": "test_gpu_sessions::test_memory_that_does_not_return_keeps_the_next_launch_from_starting",
     "launch-missing": "test_fake_sessions::test_ctrl_c_keeps_the_evidence_and_leaves_nothing_running",
     "launch-order": "test_every_gate::test_a_launch_that_began_earlier",
-    "evidence-changed": "test_every_gate::test_a_line_of_a_log",
+    "evidence-changed": "test_sealed_sessions::test_a_log_that_is_rewritten_while_the_session_runs_fails_it",
+    "evidence-broken": "test_void_rules::test_a_log_for_whose_end_the_disk_has_no_room_voids_the_session",
+    "again-otherwise": "test_void_rules::test_a_void_pair_is_run_once_more_and_both_stay",
     "beside-a-stranger": "test_void_rules::test_a_kernel_that_a_foreign_request_may_have_needed_fails_nobody",
     "computed-otherwise": "test_void_rules::test_counts_that_are_not_ours_void_the_window_and_what_was_compared_in_it",
 }
@@ -91,7 +98,8 @@ NOT_END_TO_END: dict[str, str] = {
     "client-miscounts": "likewise",
     "client-slow": "likewise",
     "session-interrupted": "the moment between two launches cannot be hit",
-    "look-otherwise": "the conductor keeps the rule; only evidence that was changed shows otherwise",
+    "again-though-it-stood": "the conductor keeps the rule; only evidence that was changed shows otherwise",
+    "look-otherwise": "likewise",
     "look-against-rule": "likewise",
 }
 """Gate -> why none does."""
@@ -125,6 +133,8 @@ FAILURES: dict[str, str] = {
     "its own death, processes": "e2e/test_fake_sessions.py::test_after_a_kill_the_next_run_ends_what_was_left",
     "its own death, containers": "e2e/test_docker_sessions.py::"
     "test_after_a_kill_the_next_session_removes_what_was_left_and_nothing_else",
+    "evidence that somebody changes": "e2e/test_sealed_sessions.py::"
+    "test_a_log_that_is_rewritten_while_the_session_runs_fails_it",
     "clock change": "e2e/test_void_rules.py::test_a_clock_that_somebody_sets_voids_the_launch",
     "scrape failure, counter reset": "e2e/test_void_rules.py::"
     "test_counts_that_are_not_ours_void_the_window_and_what_was_compared_in_it",
@@ -144,7 +154,8 @@ holds it against the judge's code (each word that a function can give stands her
 built-in one with a fault. A row names file, line or field of its figures in its sources.
 
 Words: a *fail* is the candidate's, a *void* a broken measurement, a *setup failure* the host's; a *warn* does not
-touch the exit code (DESIGN 6). What breaks a measurement also voids the other rows that rest on it (last two).
+touch the exit code (DESIGN 6), and what is *refused* was measured on a host that has lost the right to judge speed:
+the session is inconclusive at best. What breaks a measurement also voids the other rows that rest on it (last two).
 """
 
 

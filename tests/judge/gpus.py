@@ -105,7 +105,12 @@ def judged(folder: Path, change: Callable[[Arm, Seen], Seen] = lambda _, seen: s
 
 def seen_case(folder: Path, change: Callable[[Arm, Seen], Seen], overrides: Mapping[str, object] | None = None) -> Case:
     """The same, not yet judged; with values of the profile by their dotted keys."""
-    case = read_case(Session(folder, {"host.gpus": 1, **(overrides or {})}).build())
+    return watched(Session(folder, {"host.gpus": 1, **(overrides or {})}), change)
+
+
+def watched(session: Session, change: Callable[[Arm, Seen], Seen]) -> Case:
+    """A session of one's own, played on GPUs that were seen like this."""
+    case = read_case(session.build())
     for launch in case.launches.values():
         assert launch.record is not None
         # As cached_property does: the launch's folder holds no file of a sampler.

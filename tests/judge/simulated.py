@@ -346,6 +346,7 @@ class _Launch:
         course = self.plan.profile.course
         return {
             Step.FIRST_PROMPT: (1, course.first_prompt_output_tokens),
+            Step.SETTLING: (1, course.decode_output_tokens),
             Step.PREFILL: (context.prefill_passes, 1),
             Step.DECODE: (context.decode_passes, course.decode_output_tokens),
         }[step]

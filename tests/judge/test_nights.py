@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.evidence.bundle import Bundle, write_record
 from harness.judge.case import read_case
-from harness.judge.cell_identity import identity, identity_sha256
+from harness.judge.cell_identity import identity_sha256, planned_identity
 from harness.judge.verdict import judge
 from harness.records import Plan
 from harness.records.history import Calibration, Night, Point, Series
@@ -20,11 +20,22 @@ FOUR: dict[str, object] = {"plan.pairs": 4, "plan.caches": ["warm"]}
 QUIET = (1.001, 0.999, 1.002, 0.998)
 FLAT = (0.001, -0.0006, 0.0003, -0.001, 0.0005, -0.0002, 0.0008)
 SLOW = math.log(0.98)
+GAINED = [*FLAT[:5], *(x - 2 * SLOW for x in FLAT[:5]), 0.0]
+"""An improvement of 4 % for five nights, and one night without it."""
+LOST = Calibration(trusted=False, sessions=0, rows=0, alarms=0, low_pct=None, high_pct=None, lost_in="s", lost_at="x")
 
 
-def with_nights(root: Path, means: Sequence[float], *, tonight: float = 1.0, cell: str = "", **plan: object) -> Bundle:
+def with_nights(
+    root: Path,
+    means: Sequence[float],
+    *,
+    tonight: float = 1.0,
+    cell: str = "",
+    overrides: Mapping[str, object] | None = None,
+    **plan: object,
+) -> Bundle:
     """A session with so many nights before it, for decode steps at 96."""
-    made = Session(root, FOUR)
+    made = Session(root, FOUR | dict(overrides or {}))
     for pair, speed in enumerate(QUIET):
         made.candidate(where=WARM | {"pair": pair}, speed=speed * tonight)
     bundle = made.build()
@@ -36,7 +47,7 @@ def with_nights(root: Path, means: Sequence[float], *, tonight: float = 1.0, cel
         cache=Cache.WARM,
         name="decode steps",
         context_tokens=96,
-        cell_sha256=cell or identity_sha256(identity(case, warm, 96)),
+        cell_sha256=cell or identity_sha256(planned_identity(case, warm, 96)),
         points=tuple(
             Point(night=f"2026-11-{n:02d}", session=f"n{n}", root_sha256=f"{n:064x}", mean=mean, pairs=4, own_sd=0.002)
             for n, mean in enumerate(means, 1)
@@ -83,8 +94,7 @@ def test_an_improvement_that_lasts_is_one(tmp_path: Path) -> None:
 
 
 def test_an_improvement_that_was_lost_is_a_warning(tmp_path: Path) -> None:
-    gained = [*FLAT[:5], *(x - 2 * SLOW for x in FLAT[:5]), 0.0]
-    row = judged(tmp_path, gained).row("nights, decode steps")
+    row = judged(tmp_path, GAINED).row("nights, decode steps")
     assert row.word is Word.WARN
     assert "since 2026-11-11: an improvement over the anchor was lost" in row.reason
 
@@ -103,10 +113,7 @@ def test_nights_of_another_cell_say_nothing_of_this_one(tmp_path: Path) -> None:
 
 
 def test_a_host_without_the_right_judges_no_nights(tmp_path: Path) -> None:
-    lost = Calibration(
-        trusted=False, sessions=0, rows=0, alarms=0, low_pct=None, high_pct=None, lost_in="s", lost_at="x"
-    )
-    row = judged(tmp_path, [*FLAT, SLOW], tonight=0.98, calibration=lost).row("nights, decode steps")
+    row = judged(tmp_path, [*FLAT, SLOW], tonight=0.98, calibration=LOST).row("nights, decode steps")
     assert row.word is Word.REFUSED
     assert "would say fail: regressed: -2.0 % since 2026-11-08" in row.reason
 

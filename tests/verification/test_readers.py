@@ -152,3 +152,10 @@ def test_nothing_but_mismatches_comes_out_of_a_verification(root: Path, data: st
         outcome = verify(str(root), checks=QUICK)
         assert outcome.verifies == (content == before)
         assert all(str(m).isprintable() for m in outcome.mismatches)
+
+
+def test_an_entry_of_a_listing_that_is_none_is_shown_and_does_nothing(root: Path) -> None:
+    """Found by the two above."""
+    [path] = root.glob("launches/003-*/caches.json")
+    with changed(path, b'{"end": {"inductor/0": "\\u001b[2J"}}'):
+        assert read(root).endswith(r"not a table of listed files ('\x1b[2J' is not a size and a time)")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from harness.judge.case import Case, Cell
-from harness.judge.cell_identity import identity_sha256, planned_identity
+from harness.judge.cell_identity import planned_sha256
 from harness.judge.judgement import percent
 from harness.judge.rows.calibration import NIGHTS
 from harness.records import Row
@@ -41,7 +41,7 @@ def _row(case: Case, cell: Cell, series: Series, together: int) -> Row:
     judged = case.paired.get((cell.mode, cell.warmup, cell.cache, series.name, series.context_tokens))
     if judged is None or not judged.ratios:
         return _made(cell, series, Word.NOT_TESTED, "no pair tonight")
-    if series.points and identity_sha256(planned_identity(case, cell, series.context_tokens)) != series.cell_sha256:
+    if series.points and planned_sha256(case, cell, series.context_tokens) != series.cell_sha256:
         return _made(cell, series, Word.NOT_TESTED, "the nights before are of another cell: only tonight's A/B speaks")
     own_sd = judged.tested.own_sd if judged.tested else None
     tonight = Night(sum(judged.ratios) / len(judged.ratios), len(judged.ratios), own_sd)

@@ -46,7 +46,7 @@ def _row(case: Case, lane: int, launch: LaunchEvidence | None) -> Row:
             reason = launch.gpu.unreadable(Field.TEMPERATURE_C) or "too few readings of the temperature"
         else:
             last = ", ".join(f"{samples[-1][1]} °C" for samples in seen.values())
-            figure = f"{slope:+.1f} °C/min at {last}"
+            figure = f"{slope:+z.1f} °C/min at {last}"
             settled = abs(slope) < thermal.slope_c_per_min
             word = Word.PASS if settled else Word.WARN
             reason = f"after {(end - begin) / 1e9:.0f} s of load; the gate is {rule}"
