@@ -178,6 +178,11 @@ class LiveLaunch:
         self._update(**changes)
         shutil.rmtree(self._folders.work, ignore_errors=True)
 
+    def read_gpus(self, step: Step) -> None:
+        """Have a sample of everything at this moment, as part of a step."""
+        self._watching.read(everything=True)
+        self.mark("GPUs read", "gpu", step=step)
+
     def died(self) -> str | None:
         """How the server ended by itself, or None while it runs."""
         death = self.death()

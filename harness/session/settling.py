@@ -47,6 +47,7 @@ def settle(server: LiveLaunch) -> float | None:
         if not all(request.complete for request, _ in answers):
             break
         number += 1
+        server.read_gpus(Step.SETTLING)
         slope = steepest(_temperatures(server.folder), thermal.window_s)
         if slope is not None and abs(slope) < thermal.slope_c_per_min:
             break

@@ -159,7 +159,7 @@ def run(
     results: Path,
     *arguments: str,
     program: tuple[str, ...] = ("-m", "harness.cli", "run"),
-    timeout_s: float = 120,
+    timeout_s: float = 240,
     env: Mapping[str, str] | None = None,
 ) -> Finished:
     """Run a command to its end."""

@@ -107,7 +107,7 @@ class TestPhases:
 
     def test_judging_again_gives_the_same_bytes(self, bench: GpuBench) -> None:
         done = bench.run()
-        files = [done.bundle.verdict_file, *sorted(done.bundle.report_dir.iterdir())]
+        files = [done.bundle.verdict_file, *sorted(p for p in done.bundle.report_dir.rglob("*") if p.is_file())]
         first = [f.read_bytes() for f in files]
         for command in ("judge", "report"):
             again = run(done.results, str(done.bundle.root), program=("-m", "harness.cli", command))

@@ -85,7 +85,7 @@ def test_what_nobody_could_see_is_not_shown(
 
 def test_judge_and_report_give_the_same_bytes_again(tmp_path: Path) -> None:
     done = traced(tmp_path, LATE, WRONG)
-    files = [done.bundle.verdict_file, *sorted(done.bundle.report_dir.iterdir())]
+    files = [done.bundle.verdict_file, *sorted(p for p in done.bundle.report_dir.rglob("*") if p.is_file())]
     first = [f.read_bytes() for f in files]
     for command in ("judge", "report"):
         run(done.results, str(done.bundle.root), program=("-m", "harness.cli", command))
