@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 
 from harness.client.asks import Sampling
 from harness.client.prompts import DEFAULT_IDS_BELOW
@@ -26,6 +27,8 @@ from harness.launch.logpipe import tail
 from harness.launch.readiness import FirstRequestServed, Healthy, ModelNamed, wait_until_ready
 from harness.launch.tracing import TRACER, collect
 from harness.observe.jit.files import Entry, Listing, changes
+from harness.observe.log import events, read_chunks
+from harness.observe.log.placed import dead_worker
 from harness.records import (
     ENGINE_STAGE,
     KINDS_STAGE,
@@ -174,6 +177,7 @@ class LiveLaunch:
         write_json(self.folder.caches_file, self._cache_listings)
         if status is LaunchStatus.FAILED:
             changes["log_tail"] = tail(self.folder.log_file)
+            reason = _with_dead_worker(reason, self.folder.log_file)
         changes |= {"status": status, "stage": stage, "reason": reason, "end_ns": time.monotonic_ns()}
         self._update(**changes)
         shutil.rmtree(self._folders.work, ignore_errors=True)
@@ -345,6 +349,14 @@ class LiveLaunch:
     def _save(self) -> None:
         assert self._record is not None
         write_record(self.folder.record_file, self._record)
+
+
+def _with_dead_worker(reason: str | None, log_file: Path) -> str | None:
+    """Beside the reason, the worker whose death took the server along, as the whole log tells it."""
+    worker = None
+    with contextlib.suppress(OSError), log_file.open("rb") as stream:
+        worker = dead_worker(events(read_chunks(stream)))
+    return "; ".join(filter(None, (reason, worker))) or None
 
 
 def _wall(ago_ns: int = 0) -> str:
