@@ -185,12 +185,15 @@ class Engine:
                 first, self._jit_done = not self._jit_done, True
             late += [fault for fault in self.settings.faults.all("late-jit") if first and not fault.at]
             if first:
-                compile_late(self.settings.faults, os.environ)
-                tracing.first_long_prompt(self.settings.faults)
+                compile_late(self.settings.faults, os.environ, self.settings.ranks)
+                tracing.first_long_prompt(self.settings.faults, self.settings.ranks)
                 if self.gpu is not None:
                     self.gpu.first_long_prompt()
         for fault in late:
-            log(late_jit(fault.value))
+            # As vLLM does: the first rank alone warns, unless all are told to.
+            loud = self.settings.faults.ranks(self.settings.ranks)
+            verbose = self.settings.flags.get("jit_monitor_verbose") is True
+            log(*(late_jit(fault.value, rank) for rank in loud if verbose or rank == 0))
             time.sleep(LATE_JIT_S)
         if self.settings.faults.hit("error-line", job.number):
             log(error_line())

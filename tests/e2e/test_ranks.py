@@ -40,7 +40,8 @@ pytestmark = [
 def done(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """Two launches, run once for all tests: rank 1 of the first is killed while it serves, the other one lives."""
     results = tmp_path_factory.mktemp("ranks") / "results"
-    process = start(results, "--profile", PROFILE, "--no-history", "--set", MLA, "--set", "client.selftest_s=0")
+    sets = ("--set", MLA, "--set", "client.selftest_s=0", "--set", "plan.rerun_void=false")
+    process = start(results, "--profile", PROFILE, "--no-history", *sets)
     try:
         wait_for(lambda: _serves(results) or process.poll() is not None, READY_S)
         if process.poll() is None:

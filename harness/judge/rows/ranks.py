@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from harness.judge import ranks
-from harness.judge.case import Case, Cell
+from harness.judge.case import Case, Cell, completed
 from harness.judge.ranks import PerRank, Ranks
 from harness.judge.read import LaunchEvidence
 from harness.judge.rows.gpu_memory import worst_and_range
@@ -113,5 +113,6 @@ def _silent(every: list[tuple[LaunchEvidence, PerRank]]) -> str:
 
 
 def _at_end(launch: LaunchEvidence, known: Ranks, measure: str) -> PerRank:
-    stop = launch.mark_ns("stop asked")
+    # Of a server that died, a process may have been gone for long before the stop.
+    stop = launch.mark_ns("stop asked") if completed(launch) else None
     return ranks.host_mib(launch, known, lambda series: series.last_before(stop), measure)
