@@ -101,7 +101,8 @@ def process_memory(folder: LaunchDir) -> tuple[ProcessMemory, ...]:
     for time_ns, process, own, shared in zip(*(columns[name] for name in HOST_COLUMNS), strict=True):
         name, _, number = str(process).rpartition(":")
         if number.isascii() and number.isdigit() and len(number) < PID_DIGITS:
-            if not names.get(int(number), "").startswith(name):  # a process that ends may lose the end of its name
+            before = names.setdefault(int(number), name)
+            if not before.startswith(name):  # a process that ends may lose the end of its name
                 names[int(number)] = name
             sizes.setdefault(int(number), []).append((time_ns, own, shared))
     for found in sizes.values():

@@ -39,10 +39,10 @@ def dead_worker(events: Iterable[Event]) -> str | None:
     death = placing.death
     if death is None:
         return None
-    who, code = str(death.values["who"]), death.values.get("code")
+    who, how = str(death.values["who"]), str(death.values.get("how", ""))
     known = {placing.placed().by_pid.get(pid) for pid in placing.pids.get(who, ())} - {None}
     name = f"{known.pop()}" if len(known) == 1 else rank_name(who) or who
-    return f"worker {name} died" + ("" if code is None else f" (exit code {code})")
+    return f"worker {name} died" + (f" ({how.replace(':', '')})" if how else "")
 
 
 class _Placing:

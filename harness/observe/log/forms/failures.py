@@ -102,7 +102,7 @@ FORMS: tuple[Form, ...] = (
     _form("WorkerProc initialization failed", r"WorkerProc initialization failed", fatal="worker", trigger="Exception"),
     _form(
         "Worker proc ",
-        r"Worker proc (?P<who>\S{1,100}) died unexpectedly(?: \(exit code: (?P<code>-?\d{1,5})\))?",
+        r"Worker proc (?P<who>\S{1,100}) died unexpectedly(?: \((?P<how>exit code: -?\d{1,5})\))?",
         fatal="worker",
         trigger="died unexpectedly",
     ),
