@@ -18,7 +18,7 @@ from harness.fakes.asks import ApiError, Ask, check_total
 from harness.fakes.counters import Counters, Increment
 from harness.fakes.gpu_memory import GpuMemory
 from harness.fakes.late import compile_late
-from harness.fakes.log_lines import ENGINE_DEAD, engine_death, error_line, late_jit, log
+from harness.fakes.log_lines import ENGINE_DEAD, engine_death, error_line, late_jit, log, worker_death
 from harness.fakes.model import Model, Step
 from harness.fakes.settings import VERSION, Settings
 
@@ -195,6 +195,8 @@ class Engine:
             verbose = self.settings.flags.get("jit_monitor_verbose") is True
             log(*(late_jit(fault.value, rank) for rank in loud if verbose or rank == 0))
             time.sleep(LATE_JIT_S)
+        if self.settings.faults.hit("worker-death", job.number):
+            log(*map(worker_death, self.settings.faults.ranks(self.settings.ranks)))
         if self.settings.faults.hit("error-line", job.number):
             log(error_line())
 

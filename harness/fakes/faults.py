@@ -86,7 +86,10 @@ KINDS: dict[str, Kind] = {
     "v2-runner": Kind("says that it runs on Model Runner V2"),
     "metrics-500": Kind("the scrape fails with 500", at=True),
     "once": Kind("the other faults are those of the first server alone that finds no file PATH, and makes it", "PATH"),
-    "on-rank": Kind("what comes late, and what gpu-leaves, gpu-keeps and gpu-peaks do, is on rank K alone", "K"),
+    "worker-death": Kind("tells that a worker died, and has not yet ended of it", at=True),
+    "on-rank": Kind(
+        "what comes late, a worker's death, and what gpu-leaves, gpu-keeps and gpu-peaks do, is on rank K alone", "K"
+    ),
     # Of the fake NVML's GPUs, and only where QUALIFY_FAKE_NVML names some.
     "gpu-leaves": Kind("the KV cache leaves N MiB free on each GPU, not 2048", "N"),
     "gpu-keeps": Kind("the first prompt over 1000 tokens takes N MiB for good", "N"),

@@ -205,6 +205,12 @@ def error_line() -> Line:
     return Line("EngineCore", "ERROR", "core.py:991", "Failed to release a block: it is still referenced")
 
 
+def worker_death(rank: int) -> Line:
+    """What the engine says of a worker that is gone, up to ten seconds before it ends itself."""
+    told = f"Worker proc VllmWorker-{rank} died unexpectedly (exit code: -9), shutting down executor."
+    return Line("EngineCore", "ERROR", "multiproc_executor.py:315", told)
+
+
 def engine_death() -> Iterator[Line]:
     """The engine's last words, and the API server's answer to them."""
     yield Line(

@@ -410,3 +410,14 @@ class TestFourRanks:
         assert "<td>TP3</td>" in page
         comment = (done.bundle.report_dir / "report.md").read_text("utf-8")
         assert "| late kernels/rank, tracer | not tested | 0 (0-0) | 1 (0-1) | +1 |" in comment
+
+    def test_a_launch_whose_worker_died_has_failed_though_its_server_still_runs(self, bench: GpuBench) -> None:
+        """vLLM needs up to ten seconds to end of it: where that is in the last step, the stop comes first."""
+        bench.gpus = self.FOUR
+        done = bench.run(candidate="worker-death@3,on-rank=2", arguments=self.LOUD)
+        assert done.code == ExitCode.FAIL, done.out
+        records = [x.record for x in read_case(done.bundle).launches.values() if x.record]
+        [failed] = [r for r in records if r.status is LaunchStatus.FAILED]
+        assert (failed.launch.arm, failed.stage) == (Arm.CANDIDATE, "after ready")
+        assert failed.reason == "worker rank 2 died (exit code -9)"
+        assert "worker rank 2 died" in done.row("served to the end").reason
