@@ -18,7 +18,7 @@ from harness.fakes.asks import ApiError, Ask, check_total
 from harness.fakes.counters import Counters, Increment
 from harness.fakes.gpu_memory import GpuMemory
 from harness.fakes.late import compile_late
-from harness.fakes.log_lines import ENGINE_DEAD, engine_death, error_line, late_jit, log
+from harness.fakes.log_lines import ENGINE_DEAD, engine_death, error_line, late_jit, log, worker_death
 from harness.fakes.model import Model, Step
 from harness.fakes.settings import VERSION, Settings
 
@@ -185,13 +185,18 @@ class Engine:
                 first, self._jit_done = not self._jit_done, True
             late += [fault for fault in self.settings.faults.all("late-jit") if first and not fault.at]
             if first:
-                compile_late(self.settings.faults, os.environ)
-                tracing.first_long_prompt(self.settings.faults)
+                compile_late(self.settings.faults, os.environ, self.settings.ranks)
+                tracing.first_long_prompt(self.settings.faults, self.settings.ranks)
                 if self.gpu is not None:
                     self.gpu.first_long_prompt()
         for fault in late:
-            log(late_jit(fault.value))
+            # As vLLM does: the first rank alone warns, unless all are told to.
+            loud = self.settings.faults.ranks(self.settings.ranks)
+            verbose = self.settings.flags.get("jit_monitor_verbose") is True
+            log(*(late_jit(fault.value, rank) for rank in loud if verbose or rank == 0))
             time.sleep(LATE_JIT_S)
+        if self.settings.faults.hit("worker-death", job.number):
+            log(*map(worker_death, self.settings.faults.ranks(self.settings.ranks)))
         if self.settings.faults.hit("error-line", job.number):
             log(error_line())
 

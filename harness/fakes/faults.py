@@ -86,6 +86,10 @@ KINDS: dict[str, Kind] = {
     "v2-runner": Kind("says that it runs on Model Runner V2"),
     "metrics-500": Kind("the scrape fails with 500", at=True),
     "once": Kind("the other faults are those of the first server alone that finds no file PATH, and makes it", "PATH"),
+    "worker-death": Kind("tells that a worker died, and has not yet ended of it", at=True),
+    "on-rank": Kind(
+        "what comes late, a worker's death, and what gpu-leaves, gpu-keeps and gpu-peaks do, is on rank K alone", "K"
+    ),
     # Of the fake NVML's GPUs, and only where QUALIFY_FAKE_NVML names some.
     "gpu-leaves": Kind("the KV cache leaves N MiB free on each GPU, not 2048", "N"),
     "gpu-keeps": Kind("the first prompt over 1000 tokens takes N MiB for good", "N"),
@@ -129,6 +133,11 @@ class Faults:
     def hit(self, name: str, event: int | None = None) -> bool:
         """Whether any fault of this name hits the event."""
         return any(True for _ in self.all(name, event))
+
+    def ranks(self, count: int) -> tuple[int, ...]:
+        """The ranks, of so many, that do what comes late: all of them, or the one that `on-rank` names."""
+        only = [f.number for f in self.all("on-rank")]
+        return tuple(n for n in range(count) if not only or n in only)
 
     def due(self, name: str, event: int) -> bool:
         """Whether a fault that names its event by `=N` names this one."""

@@ -27,6 +27,8 @@ class GpuMemory:
         self._user: Registration | None = None
         self._late: dict[str, int] = {}
         """Faults that come with the first long prompt."""
+        self._more_mib = 0
+        """Held beyond the rest, on the ranks that faults are on."""
         self._lock = threading.Lock()
 
     def load(self) -> None:
@@ -53,23 +55,30 @@ class GpuMemory:
             return
         free = min(g.memory_mib - (g.reserved_mib or 0) for g in nvml.read_host(self._folder).gpus)
         left = min((f.number for f in self._faults.all("gpu-leaves")), default=LEFT_FREE_MIB)
-        self._hold(free - left)
+        self._hold(free - LEFT_FREE_MIB, LEFT_FREE_MIB - left)
 
     def first_long_prompt(self) -> None:
         """What is taken for good, what is given back once somebody has seen it, and what breaks."""
         if self._folder is None or self._user is None:
             return
         with self._lock:
-            used = self._user.used_mib
+            used, more = self._user.used_mib, self._more_mib
             for fault in self._faults.all("gpu-peaks"):
-                self._hold(used + fault.number)
+                self._hold(used, more + fault.number)
                 wait_until_seen(self._folder, self._uuids)
-            self._hold(used + sum(f.number for f in self._faults.all("gpu-keeps")), **self._late)
+            self._hold(used, more + sum(f.number for f in self._faults.all("gpu-keeps")), **self._late)
 
-    def _hold(self, used_mib: int, **more: int) -> None:
+    def _hold(self, used_mib: int, more_mib: int, **settings: int) -> None:
+        """So much on every GPU, and more on those of the ranks that `on-rank` names, or on all."""
         assert self._folder is not None
         assert self._user is not None
-        settings = {**self._user.settings, **more}
+        self._more_mib = more_mib
         self._user = register(
-            self._folder, os.getpid(), self._uuids, used_mib, linger_s=self._user.linger_s, settings=settings
+            self._folder,
+            os.getpid(),
+            self._uuids,
+            used_mib,
+            more_mib={self._uuids[n]: more_mib for n in self._faults.ranks(len(self._uuids))},
+            linger_s=self._user.linger_s,
+            settings={**self._user.settings, **settings},
         )

@@ -28,6 +28,8 @@ class Registration:
     linger_s: float = 0.0
     """Its memory is held this much longer than it lives."""
     died: float | None = None
+    more_mib: Mapping[str, int] = field(default_factory=dict)
+    """By UUID: what it holds of that GPU beyond `used_mib`; negative for less."""
     settings: Mapping[str, int] = field(default_factory=dict)
     """What it makes the GPU say: a `Field` by name, power_limit_w, xid, lost."""
 
@@ -37,6 +39,10 @@ class Registration:
         temporary = file.with_suffix(f".{os.getpid()}.tmp")
         temporary.write_text(json.dumps({f.name: getattr(self, f.name) for f in fields(self)}), "utf-8")
         temporary.rename(file)
+
+    def used_of(self, uuid: str) -> int:
+        """What it holds of one GPU, in MiB."""
+        return self.used_mib + self.more_mib.get(uuid, 0)
 
     def holds(self, folder: Path) -> bool:
         """Whether its memory is still taken; the moment of its death is noted by whoever looks first."""

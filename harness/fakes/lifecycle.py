@@ -33,6 +33,7 @@ def serve(settings: Settings) -> int:
         ConfigError: the model folder is no forged model.
     """
     log_lines.Speech.era, log_lines.Speech.torn = settings.era, settings.faults.hit("torn-log")
+    log_lines.Speech.ranks = settings.ranks
     # Blocked and then waited for, in all threads: a handler could interrupt the holder of a lock.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     awaited = () if settings.faults.hit("ignore-sigterm") else STOP_SIGNALS
@@ -84,8 +85,8 @@ def _start(settings: Settings, listen: Callable[[], None], awaited: Iterable[int
         return True
     if settings.faults.hit("die-at-start"):
         return False
-    tracing.hooks(settings.faults)
-    tracing.warm_up(settings.faults)
+    tracing.hooks(settings.faults, settings.ranks)
+    tracing.warm_up(settings.faults, settings.ranks)
     gpu.size_kv()
     log(*log_lines.kv_cache(settings))
     if stopped_within(max(0.0, began + settings.start_s - time.monotonic())):

@@ -31,10 +31,12 @@ class Line:
     """One log call: who, how bad, where, what. A message of several lines gets the prefix on each."""
 
     process: str
-    """APIServer, EngineCore or Worker; here all are one process, and show its pid."""
+    """APIServer, EngineCore or Worker; here all are one process, and show its pid, but for workers of several ranks."""
     level: str
     source: str
     message: str
+    rank: int = 0
+    """Of a worker; most lines are the first one's."""
 
 
 class Speech:
@@ -42,11 +44,15 @@ class Speech:
 
     era: Era = NEWEST
     torn: bool = False
+    ranks: int = 1
 
 
-def write(text: str) -> None:
-    """Put text of others than vLLM into the log, with a line's end."""
-    _put(_who("APIServer") + text if Speech.era.prefix == "every line" else text)
+def write(text: str, rank: int | None = None) -> None:
+    """Put text of others than vLLM into the log, with a line's end: what a worker prints has its prefix."""
+    if rank is not None and Speech.ranks > 1:
+        _put(_who("Worker", rank) + text)
+    else:
+        _put(_who("APIServer") + text if Speech.era.prefix == "every line" else text)
 
 
 def log(*lines: Line) -> None:
@@ -54,7 +60,7 @@ def log(*lines: Line) -> None:
     for line in lines:
         stamp = time.strftime("%m-%d %H:%M:%S")
         process = Speech.era.engine if line.process == "EngineCore" else line.process
-        who = "" if Speech.era.prefix == "none" else _who(process)
+        who = "" if Speech.era.prefix == "none" else _who(process, line.rank)
         prefix = f"{who}{line.level} {stamp} [{line.source}] "
         text = "\n".join(prefix + part for part in line.message.split("\n"))
         if Speech.torn:
@@ -62,8 +68,14 @@ def log(*lines: Line) -> None:
         _put(text)
 
 
-def _who(process: str) -> str:
-    name = f"({process} pid={os.getpid()})"
+def worker_pid(rank: int) -> int:
+    """This process's own; of several ranks one that no process has, so that each is told from the others."""
+    return os.getpid() if Speech.ranks == 1 else os.getpid() * 1000 + rank
+
+
+def _who(process: str, rank: int = 0) -> str:
+    place = process == "Worker" and Speech.ranks > 1
+    name = f"(Worker_TP{rank} pid={worker_pid(rank)})" if place else f"({process} pid={os.getpid()})"
     return f"\x1b[1;36m{name}\x1b[0;0m " if Speech.era.coloured else f"{name} "
 
 
@@ -135,7 +147,8 @@ def engine_banner(settings: Settings) -> Line:
 
 def weights(settings: Settings) -> Iterator[Line | str]:
     """Loading, once for the model and once for the drafter; text without a prefix is a progress bar."""
-    yield Line("Worker", "INFO", "cpu_model_runner.py:68", f"Starting to load model {settings.model}...")
+    for rank in range(settings.ranks):
+        yield Line("Worker", "INFO", "cpu_model_runner.py:68", f"Starting to load model {settings.model}...", rank)
     for drafter in range(1 + settings.draft_tokens):
         if drafter:
             yield Line("Worker", "INFO", "cpu_model_runner.py:75", "Loading drafter model...")
@@ -149,14 +162,17 @@ def kv_cache(settings: Settings) -> Iterator[Line]:
     if not settings.eager:
         yield Line("Worker", "INFO", "cpu_model_runner.py:87", "Warming up model for the compilation...")
         yield Line("Worker", "INFO", "cpu_model_runner.py:91", "Warming up done.")
-    yield Line("Worker", "INFO", "cpu_worker.py:260", "Explicitly set (1.0/15.09) GiB for KV cache on node 0.")
+    for rank in range(settings.ranks):
+        given = "Explicitly set (1.0/15.09) GiB for KV cache on node 0."
+        yield Line("Worker", "INFO", "cpu_worker.py:260", given, rank)
     # Builds for the CPU say GPU, too, until the word became the device's.
     size = f"{'CPU' if settings.era.kv == 'by device' else 'GPU'} KV cache size: {settings.kv_tokens:,} tokens"
     room = f"Maximum concurrency for {settings.max_model_len:,} tokens per request: {settings.max_concurrency:.2f}x"
     for message in (size, room) if settings.era.kv == "two lines" else (f"{size}, {room}",):
         yield Line("EngineCore", "INFO", "kv_cache_utils.py:2327", message)
     if settings.jit_monitor and settings.era.jit_monitor is not None:
-        yield Line("Worker", "INFO", "jit_monitor.py:84", settings.era.jit_monitor)
+        for rank in range(settings.ranks):
+            yield Line("Worker", "INFO", "jit_monitor.py:84", settings.era.jit_monitor, rank)
 
 
 def engine_ready(settings: Settings, seconds: float) -> Line:
@@ -172,7 +188,7 @@ def serving(settings: Settings) -> Iterator[Line]:
     yield Line("APIServer", "INFO", "entry.py:140", settings.era.server.format(address=address))
 
 
-def late_jit(kernel: str) -> Line:
+def late_jit(kernel: str, rank: int = 0) -> Line:
     """The JIT monitor's warning."""
     return Line(
         "Worker",
@@ -180,12 +196,19 @@ def late_jit(kernel: str) -> Line:
         "jit_monitor.py:140",
         f"Triton kernel JIT compilation during inference: {kernel}. This causes a latency spike; consider extending "
         "warmup to cover this shape/config.",
+        rank,
     )
 
 
 def error_line() -> Line:
     """An error that the engine survives."""
     return Line("EngineCore", "ERROR", "core.py:991", "Failed to release a block: it is still referenced")
+
+
+def worker_death(rank: int) -> Line:
+    """What the engine says of a worker that is gone, up to ten seconds before it ends itself."""
+    told = f"Worker proc VllmWorker-{rank} died unexpectedly (exit code: -9), shutting down executor."
+    return Line("EngineCore", "ERROR", "multiproc_executor.py:315", told)
 
 
 def engine_death() -> Iterator[Line]:

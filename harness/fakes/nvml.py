@@ -195,7 +195,7 @@ class FakeDevice:
         gpu = self._gpu
         free = self._replayed()
         if free is None:
-            free = gpu.memory_mib - (gpu.reserved_mib or 0) - sum(u.used_mib for u in self._holders())
+            free = gpu.memory_mib - (gpu.reserved_mib or 0) - sum(u.used_of(self.uuid) for u in self._holders())
         counted = gpu.reserved_mib or 0
         total, free_bytes = gpu.memory_mib * MIB, max(0, int(free * MIB))
         used = total - free_bytes - counted * MIB
@@ -214,7 +214,7 @@ class FakeDevice:
     def users(self) -> tuple[User, ...]:
         """See `Device.users`."""
         self._ask("users")
-        return tuple(User(u.pid, u.compute, u.used_mib * MIB) for u in self._holders() if alive(u))
+        return tuple(User(u.pid, u.compute, u.used_of(self.uuid) * MIB) for u in self._holders() if alive(u))
 
     def xids(self) -> tuple[int, ...]:
         """See `Device.xids`."""

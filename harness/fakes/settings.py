@@ -71,6 +71,11 @@ class Settings:
         return int(self.flags.get("max_num_seqs", 256))
 
     @property
+    def ranks(self) -> int:
+        """Workers that the log tells of (--tensor-parallel-size); the server is one process all the same."""
+        return int(self.flags.get("tensor_parallel_size", 1))
+
+    @property
     def stream_interval(self) -> int:
         """Steps whose tokens share one event (--stream-interval); the first token never waits."""
         return int(self.flags.get("stream_interval", 1))

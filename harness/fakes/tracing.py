@@ -13,34 +13,41 @@ from pathlib import Path
 from typing import Any
 
 from harness.fakes.faults import Faults
+from harness.fakes.log_lines import worker_pid
 
 TRACE_VARIABLE = "QUALIFY_TRACE"
+TRACE_FORMAT = 1
 COMPILE_S = 0.005
 
 
-def hooks(faults: Faults) -> None:
+def hooks(faults: Faults, ranks: int = 1) -> None:
     """Say that Triton is hooked, or that its hook does not fit."""
     changed = faults.hit("trace-changed")
     state = ("changed", "triton.compiler.compiler has no compile") if changed else ("hooked", "compile; triton 3.6.0")
     if any(faults.hit(name) for name in ("trace-changed", "trace-late", "trace-warm", "trace-mismatch", "trace-sees")):
         hook = "triton.compiler.compiler"
-        _write({"record": "hook", "hook": hook, "status": state[0], "detail": state[1]})
+        for rank in range(ranks):
+            if ranks > 1:  # of a single process the real tracer has told already
+                _write({"record": "process", "format": TRACE_FORMAT}, rank)
+            _write({"record": "hook", "hook": hook, "status": state[0], "detail": state[1]}, rank)
 
 
-def warm_up(faults: Faults) -> None:
-    """Kernels of the engine's warm-up."""
-    for fault in faults.all("trace-warm"):
-        _compile(fault.value, {})
-    for kernel, warm, _ in _mismatches(faults):
-        _compile(kernel, warm)
+def warm_up(faults: Faults, ranks: int = 1) -> None:
+    """Kernels of the engine's warm-up, on every rank."""
+    for rank in range(ranks):
+        for fault in faults.all("trace-warm"):
+            _compile(fault.value, {}, rank)
+        for kernel, warm, _ in _mismatches(faults):
+            _compile(kernel, warm, rank)
 
 
-def first_long_prompt(faults: Faults) -> None:
+def first_long_prompt(faults: Faults, ranks: int = 1) -> None:
     """Kernels that the first long prompt needs."""
-    for fault in faults.all("trace-late"):
-        _compile(fault.value, {})
-    for kernel, _, served in _mismatches(faults):
-        _compile(kernel, served)
+    for rank in faults.ranks(ranks):
+        for fault in faults.all("trace-late"):
+            _compile(fault.value, {}, rank)
+        for kernel, _, served in _mismatches(faults):
+            _compile(kernel, served, rank)
 
 
 def _mismatches(faults: Faults) -> Iterator[tuple[str, dict[str, int], dict[str, int]]]:
@@ -51,7 +58,7 @@ def _mismatches(faults: Faults) -> Iterator[tuple[str, dict[str, int], dict[str,
         yield kernel, {n: int(w) for n, w, _ in parts}, {n: int(s) for n, _, s in parts}
 
 
-def _compile(kernel: str, constexprs: Mapping[str, int]) -> None:
+def _compile(kernel: str, constexprs: Mapping[str, int], rank: int) -> None:
     begin = time.monotonic_ns()
     time.sleep(COMPILE_S)
     _write(
@@ -64,21 +71,23 @@ def _compile(kernel: str, constexprs: Mapping[str, int]) -> None:
             "begin_ns": begin,
             "end_ns": time.monotonic_ns(),
             "thread": "MainThread",
-            "rank": 0,
+            "rank": rank,
             "rank_from": "RANK",
             "constexprs": dict(constexprs),
             "signature": {"out": "*bf16"},
             "origin": "compiled",
             "autotune": False,
             "error": None,
-        }
+        },
+        rank,
     )
 
 
-def _write(record: Mapping[str, Any]) -> None:
+def _write(record: Mapping[str, Any], rank: int) -> None:
     folder = os.environ.get(TRACE_VARIABLE)
     if not folder:
         return
-    line = json.dumps({**record, "pid": os.getpid(), "mono_ns": time.monotonic_ns()}) + "\n"
-    with (Path(folder) / f"{os.getpid()}.jsonl").open("a", encoding="utf-8") as stream:
+    pid = worker_pid(rank)
+    line = json.dumps({**record, "pid": pid, "mono_ns": time.monotonic_ns()}) + "\n"
+    with (Path(folder) / f"{pid}.jsonl").open("a", encoding="utf-8") as stream:
         stream.write(line)

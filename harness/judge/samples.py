@@ -20,6 +20,7 @@ NONE = Series((), ())
 TEXTS = ("gpu", "process")
 """Columns of text; all others hold integers."""
 TEXT_CHARACTERS = 1000
+PID_DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,18 @@ class HostMemory:
     def best(self) -> tuple[str, Series]:
         """The better measure that there is, by its name."""
         return ("PSS", self.pss) if self.pss.times_ns else ("RSS", self.rss)
+
+
+@dataclass(frozen=True)
+class ProcessMemory:
+    """Memory of one process of the server."""
+
+    pid: int
+    """On the host."""
+    name: str
+    """The last one that it went by: a worker is named before it has its rank."""
+    rss: Series = NONE
+    pss: Series = NONE
 
 
 @dataclass(frozen=True)
@@ -77,6 +90,31 @@ def host_memory(folder: LaunchDir) -> HostMemory:
     return HostMemory(
         _series([(t, rss[t]) for t in sorted(rss)]),
         _series([(t, size) for t in sorted(pss) if (size := pss[t]) is not None]),
+    )
+
+
+def process_memory(folder: LaunchDir) -> tuple[ProcessMemory, ...]:
+    """The same samples, process by process, in order of their pids."""
+    names: dict[int, str] = {}
+    sizes: dict[int, list[tuple[int, int, int | None]]] = {}
+    columns = _columns(folder.host_samples_file, HOST_COLUMNS, list)
+    for time_ns, process, own, shared in zip(*(columns[name] for name in HOST_COLUMNS), strict=True):
+        name, _, number = str(process).rpartition(":")
+        if number.isascii() and number.isdigit() and len(number) < PID_DIGITS:
+            before = names.setdefault(int(number), name)
+            if not before.startswith(name):  # a process that ends may lose the end of its name
+                names[int(number)] = name
+            sizes.setdefault(int(number), []).append((time_ns, own, shared))
+    for found in sizes.values():
+        found.sort(key=lambda sample: sample[0])
+    return tuple(
+        ProcessMemory(
+            pid,
+            names[pid],
+            _series([(t, own) for t, own, _ in found]),
+            _series([(t, shared) for t, _, shared in found if shared is not None]),
+        )
+        for pid, found in sorted(sizes.items())
     )
 
 

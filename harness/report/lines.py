@@ -35,6 +35,13 @@ LATE = (
     ("specialisation mismatch", "specialisation mismatch"),
 )
 """Sources of late JIT, never added up."""
+LATE_BY_RANK = (
+    ("late JIT by rank (engine's monitor)", "late kernels/rank, engine's monitor"),
+    ("late JIT by rank (tracer)", "late kernels/rank, tracer"),
+    ("compile misses by rank", "compile misses/rank"),
+    ("late compiles by rank", "late compiles/rank"),
+)
+"""The same rank by rank, where there are several: the worst one and the range."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +72,14 @@ def lines(verdict: Verdict) -> list[Line]:
     found = _Table(verdict.rows)
     every = [
         *(line for name, title in LATE for line in found.plain(name, title, kernels)),
+        *(line for name, title in LATE_BY_RANK for line in found.numbers(name, title, "most")),
         *found.claims("late_jit"),
         *found.plain("KV tokens", "KV tokens", kv),
+        *found.numbers("KV memory by rank", "KV memory, GiB/rank", "least"),
         *found.claims("kv_"),
         *found.numbers("residency", "residency, MiB/rank", "most"),
         *found.free(),
+        *found.numbers("host memory by rank", "host memory, MiB/rank", "most"),
         *found.claims("free_"),
         *found.acceptance(),
         *found.plain("identity, candidate vs control", "identity", identity),

@@ -23,6 +23,7 @@ from harness.report.lines import lines
 from harness.report.memories import gpu_tracks, tracks
 from harness.report.model import flags, grouped, noteworthy, untested, why
 from harness.report.rank_figures import rank_figures
+from harness.report.rank_tables import rank_lines
 from harness.report.speeds import panels
 from harness.report.starts import phase_names, starts
 from harness.report.summary import cell_text
@@ -37,6 +38,7 @@ CONTENTS = (
     ("jit", "Late kernels"),
     ("identity", "Identity"),
     ("memory", "Memory"),
+    ("ranks", "Rank by rank"),
     ("start-up", "Start-up"),
     ("throughput", "Every pass"),
     ("kinds", "Request kinds"),
@@ -55,8 +57,9 @@ def sections(case: Case, verdict: Verdict) -> dict[str, Any]:
 
 
 def contents(found: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The page's own sections: that of failures only where there is one."""
-    return [(i, text) for i, text in CONTENTS if i != "failures" or found["failures"]]
+    """The page's own sections: that of failures only where there is one, that of ranks where there are several."""
+    shown = {"failures": found["failures"], "ranks": found["rank_lines"]}
+    return [(i, text) for i, text in CONTENTS if shown.get(i, True)]
 
 
 def _verdict(case: Case, verdict: Verdict) -> dict[str, Any]:
@@ -134,4 +137,5 @@ def _memory(case: Case) -> dict[str, Any]:
         "gates": gates,
         "steps": [(s, n) for n, s in enumerate(STEP_BANDS) if s in asked],
         "rank_figures": rank_figures(case),
+        "rank_lines": rank_lines(case),
     }

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 
 from harness.client.asks import Sampling
 from harness.client.prompts import DEFAULT_IDS_BELOW
@@ -26,6 +27,8 @@ from harness.launch.logpipe import tail
 from harness.launch.readiness import FirstRequestServed, Healthy, ModelNamed, wait_until_ready
 from harness.launch.tracing import TRACER, collect
 from harness.observe.jit.files import Entry, Listing, changes
+from harness.observe.log import events, read_chunks
+from harness.observe.log.placed import dead_worker
 from harness.records import (
     ENGINE_STAGE,
     KINDS_STAGE,
@@ -147,7 +150,7 @@ class LiveLaunch:
         """Stop the server, whatever state it is in, and complete the record. Safe to call twice."""
         if self._record is None or self._record.end_ns is not None:
             return
-        if status is LaunchStatus.COMPLETED and (death := self.death()):
+        if status is LaunchStatus.COMPLETED and (death := self.death() or self._lost_worker()):
             status, stage, reason = LaunchStatus.FAILED, death.stage, death.reason
         changes: dict[str, object] = {}
         if self._server is not None:
@@ -174,6 +177,8 @@ class LiveLaunch:
         write_json(self.folder.caches_file, self._cache_listings)
         if status is LaunchStatus.FAILED:
             changes["log_tail"] = tail(self.folder.log_file)
+            worker = _dead_worker(self.folder.log_file)
+            reason = "; ".join(dict.fromkeys(filter(None, (reason, worker)))) or None
         changes |= {"status": status, "stage": stage, "reason": reason, "end_ns": time.monotonic_ns()}
         self._update(**changes)
         shutil.rmtree(self._folders.work, ignore_errors=True)
@@ -196,8 +201,15 @@ class LiveLaunch:
             return e
         if exit_ is None:
             return None
-        stage = KINDS_STAGE if self._last_step is Step.REQUEST_KINDS else "after ready"
-        return LaunchFailed(stage, f"the server ended by itself ({exit_.how})")
+        return LaunchFailed(self._stage(), f"the server ended by itself ({exit_.how})")
+
+    def _lost_worker(self) -> LaunchFailed | None:
+        """A worker's death that the log tells of before the stop: its server needs up to ten seconds to end of it."""
+        worker = _dead_worker(self.folder.log_file)
+        return None if worker is None else LaunchFailed(self._stage(), worker)
+
+    def _stage(self) -> str:
+        return KINDS_STAGE if self._last_step is Step.REQUEST_KINDS else "after ready"
 
     # -- the course -------------------------------------------------------------------------------
 
@@ -350,6 +362,13 @@ class LiveLaunch:
     def _save(self) -> None:
         assert self._record is not None
         write_record(self.folder.record_file, self._record)
+
+
+def _dead_worker(log_file: Path) -> str | None:
+    """The worker whose death takes the server along, as the log tells it so far."""
+    with contextlib.suppress(OSError), log_file.open("rb") as stream:
+        return dead_worker(events(read_chunks(stream)))
+    return None
 
 
 def _wall(ago_ns: int = 0) -> str:

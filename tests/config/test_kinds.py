@@ -13,7 +13,9 @@ from harness.config.model import LADDER, Course, Rung
 from harness.errors import ConfigError
 from harness.paths import PROJECT
 
-PROFILES = sorted(p.stem for p in (PROJECT / "profiles").glob("*.toml"))
+SHORT_COURSE = {"cpu-forged-tp2"}
+"""Ranks are told apart by it; kinds of request are asked by the others."""
+PROFILES = sorted({p.stem for p in (PROJECT / "profiles").glob("*.toml")} - SHORT_COURSE)
 
 
 def kind(**fields: Any) -> RequestKind:

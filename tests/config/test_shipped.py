@@ -11,9 +11,12 @@ from harness.paths import PROJECT
 
 PROFILES = sorted(p.stem for p in (PROJECT / "profiles").glob("*.toml"))
 STACKS = sorted(p.stem for p in (PROJECT / "stacks").glob("*.toml"))
+SHORT_COURSE = {"cpu-forged-tp2"}
+"""Ranks are told apart by them; contexts, caches and kinds of request are measured by the others."""
 GPU_PROFILES = ["rtx5090", "rtxpro6000x4"]
 
 every_profile = pytest.mark.parametrize("name", PROFILES)
+every_full_profile = pytest.mark.parametrize("name", [name for name in PROFILES if name not in SHORT_COURSE])
 with_and_without_smoke = pytest.mark.parametrize("smoke", [False, True], ids=["full", "smoke"])
 
 
@@ -59,7 +62,7 @@ def test_a_mode_is_named_after_its_draft_tokens(name: str) -> None:
     assert {mode: f"mtp{modes[mode].draft_tokens}" for mode in modes} == {mode: mode for mode in modes}
 
 
-@every_profile
+@every_full_profile
 @with_and_without_smoke
 def test_every_profile_measures_2k_and_32k(name: str, smoke: bool) -> None:
     assert contexts(profile(name, smoke=smoke)) == [2048, 32_768]
@@ -74,7 +77,7 @@ def test_the_longest_request_fits_the_model_length(name: str, smoke: bool) -> No
     assert shipped.course.longest_tokens <= limit
 
 
-@every_profile
+@every_full_profile
 def test_smoke_is_one_pair_with_mtp_in_both_caches(name: str) -> None:
     plan = profile(name, smoke=True).plan
     assert (plan.pairs, plan.burn_in, plan.modes, plan.warmups) == (1, 0, ("mtp1",), ("engine",))

@@ -16,7 +16,7 @@ MIB = st.lists(st.integers(0, 200_000).map(float), min_size=1, max_size=8)
 @settings(deadline=None)
 @given(launches=st.lists(MIB, min_size=1, max_size=6), most=st.booleans())
 def test_memory_of_ranks_is_the_worst_one_with_the_range_over_all(launches: list[list[float]], most: bool) -> None:
-    text = gpu_memory._text(list(launches), most=most)  # noqa: SLF001  # the form is the contract
+    text = gpu_memory.worst_and_range(list(launches), most=most)
     pick: Pick = "most" if most else "least"
     found = reading(text, pick)
     every = [v for launch in launches for v in launch]

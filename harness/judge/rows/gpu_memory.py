@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from harness.judge.case import Case, Cell, completed
 from harness.judge.read import LaunchEvidence
@@ -115,8 +115,8 @@ def _row(
         Word.NOT_TESTED,
         f"{told}; no gate{_blind_spot(cell)}" if has else _missing(cell),
         context_tokens=context_tokens,
-        control=_text(sides[Arm.CONTROL], most=most),
-        candidate=_text(sides[Arm.CANDIDATE], most=most),
+        control=worst_and_range(sides[Arm.CONTROL], most=most),
+        candidate=worst_and_range(sides[Arm.CANDIDATE], most=most),
         unit="MiB/rank",
         sources=_sources(cell),
     )
@@ -133,7 +133,7 @@ def _gate(case: Case, cell: Cell) -> Row:
         word, reason = Word.NOT_TESTED, _missing(cell)
     else:
         lowest, launch = min(known, key=lambda pair: pair[0])
-        where = f"{lowest:,.0f} MiB in {launch.folder.id}, {_step_of_lowest(launch)}"
+        where = f"{lowest:,.0f} MiB in {launch.folder.id}, {_step_of_lowest(launch)}{_gpu_of_lowest(launch)}"
         if lowest < gates.free_mib_fail:
             word, reason = Word.FAIL, f"below {gates.free_mib_fail:g} MiB: {where}"
         elif lowest < gates.free_mib_warn:
@@ -145,8 +145,8 @@ def _gate(case: Case, cell: Cell) -> Row:
         "lowest free",
         word,
         reason,
-        control=_text(sides[Arm.CONTROL], most=False),
-        candidate=_text(sides[Arm.CANDIDATE], most=False),
+        control=worst_and_range(sides[Arm.CONTROL], most=False),
+        candidate=worst_and_range(sides[Arm.CANDIDATE], most=False),
         unit="MiB/rank",
         sources=_sources(cell),
     )
@@ -159,16 +159,24 @@ def _step_of_lowest(launch: LaunchEvidence) -> str:
     return launch.step_at(found.lowest_ns)
 
 
-def _text(values: list[list[float] | None], *, most: bool) -> str | None:
+def _gpu_of_lowest(launch: LaunchEvidence) -> str:
+    """`, GPU 2`: its place in the lane, where there are several."""
+    lowest = [f.lowest for f in figures(launch).values()]
+    known = [v for v in lowest if v is not None]
+    return f", GPU {lowest.index(min(known))}" if len(known) > 1 else ""
+
+
+def worst_and_range(values: Sequence[Sequence[float] | None], *, most: bool, decimals: int = 0) -> str | None:
     """`12,345`, of several ranks `12,345 (12,345-12,400)`: the worst one, then their range; launches by slashes."""
     if all(v is None for v in values):
         return None
-    return " / ".join("-" if v is None else _ranks(v, most=most) for v in values)
+    return " / ".join("-" if v is None else _ranks(v, most, decimals) for v in values)
 
 
-def _ranks(values: list[float], *, most: bool) -> str:
-    worst = f"{max(values) if most else min(values):,.0f}"
-    return worst if len(values) == 1 else f"{worst} ({min(values):,.0f}-{max(values):,.0f})"
+def _ranks(values: Sequence[float], most: bool, decimals: int) -> str:
+    low, high = (f"{v:,.{decimals}f}" for v in (min(values), max(values)))
+    worst = high if most else low
+    return worst if len(values) == 1 else f"{worst} ({low}-{high})"
 
 
 def _blind_spot(cell: Cell) -> str:

@@ -9,6 +9,7 @@ from harness.judge.case import Case, Cell, not_begun
 from harness.judge.late import Course
 from harness.judge.ledger import is_armed
 from harness.judge.proof import cache_proof, late_compiles, late_files, late_loads
+from harness.judge.ranks import named_with_ranks, ranks
 from harness.judge.read import LaunchEvidence
 from harness.judge.rows.traced import rows as traced_rows
 from harness.observe.log import Event, Kind
@@ -53,7 +54,9 @@ def _monitor(cell: Cell) -> Row:
         return cell.row(name, Word.NOT_TESTED, reason, control=texts[0], candidate=texts[1], sources=sources)
     new = sorted(set(kernels[1]) - set(kernels[0]))
     word = Word.FAIL if new else Word.PASS
-    reason = f"new against control: {', '.join(new)}" if new else "no kernel is late that is not late in the control"
+    seen = [(str(e.values["kernel"]), ranks(x).of(e)) for x in sides[1] for e in x.of_kind(Kind.LATE_JIT)]
+    named = named_with_ranks(new, seen, max(len(ranks(x).names) for x in sides[1]))
+    reason = f"new against control: {named}" if new else "no kernel is late that is not late in the control"
     return cell.row(name, word, reason, control=texts[0], candidate=texts[1], sources=sources)
 
 

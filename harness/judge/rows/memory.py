@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from harness.judge.case import Case, Cell, shown
 from harness.judge.read import LaunchEvidence
@@ -45,7 +45,7 @@ def end_mib(launch: LaunchEvidence, measure: str = "") -> float | None:
 def rows(case: Case) -> Iterator[Row]:
     """Idle, during each first prompt, at the end; shown, not gated."""
     for cell in case.cells:
-        measure = _measure(cell)
+        measure = measure_of(cell)
         figures: list[tuple[str, int | None, tuple[list[float | None], list[float | None]]]] = [
             ("idle", None, cell.values(lambda x, m=measure: idle_mib(x, m))),  # type: ignore[misc]
             *(
@@ -71,9 +71,14 @@ def rows(case: Case) -> Iterator[Row]:
             )
 
 
-def _measure(cell: Cell) -> str:
-    """PSS where every sampled launch has it: two measures are not compared."""
-    sampled = [x.host_memory for _, side in cell.arms() for x in side if x.host_memory.rss.times_ns]
+def measure_of(cell: Cell) -> str:
+    """`PSS` where every sampled launch has it, else `RSS`: two measures are not compared."""
+    return measure_of_all(x for _, side in cell.arms() for x in side)
+
+
+def measure_of_all(launches: Iterable[LaunchEvidence]) -> str:
+    """The same of any launches."""
+    sampled = [x.host_memory for x in launches if x.host_memory.rss.times_ns]
     return "PSS" if sampled and all(m.pss.times_ns for m in sampled) else "RSS"
 
 

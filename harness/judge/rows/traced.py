@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from harness.judge.case import Case, Cell
 from harness.judge.ledger import SEEN, launch_mismatches
+from harness.judge.ranks import named_with_ranks, ranks
 from harness.judge.read import LaunchEvidence
 from harness.observe.jit.ledger import Source
 from harness.records import Row
@@ -39,7 +40,15 @@ def _late(case: Case, cell: Cell) -> Row:
         if line.kernel in new or not new
     )
     word = Word.FAIL if new else Word.PASS
-    reason = f"new against control: {', '.join(new)}" if new else "no kernel is late that is not late in the control"
+    seen = [
+        (line.kernel, rank)
+        for x in cell.candidate
+        for line in case.ledgers[x.folder.id].late(Source.TRACER)
+        if line.kernel is not None
+        for rank in line.ranks
+    ]
+    named = named_with_ranks(new, seen, max(len(ranks(x).names) for x in cell.candidate))
+    reason = f"new against control: {named}" if new else "no kernel is late that is not late in the control"
     texts = [", ".join(found) or "none" for found in kernels]
     return cell.row(LATE, word, reason, control=texts[0], candidate=texts[1], sources=sources)
 

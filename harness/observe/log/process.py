@@ -10,6 +10,7 @@ DIMENSIONS = ("dp", "pp", "pcp", "tp", "dcp", "ep")
 """In the order in which vLLM builds a worker's name."""
 
 _RANK = re.compile(r"_(DP|PP|PCP|TP|DCP|EP)(\d{1,9})(?!\d)")
+_PLACE = re.compile(r"([A-Za-z]+) ?(\d+)")
 _NUMBERED = re.compile(r"^(?P<role>[A-Za-z]+)(?: rank=|[_-])(?P<rank>\d{1,9})$")
 
 
@@ -42,3 +43,22 @@ def parse_process(name: str) -> Process:
         return Process(name, numbered["role"], rank=int(numbered["rank"]))
     ranks = {key.lower(): int(value) for key, value in _RANK.findall(name)}
     return Process(name, _RANK.sub("", name), **ranks)
+
+
+def rank_name(name: str) -> str | None:
+    """A worker's place as its name tells it: `TP2`, `PP1 TP2`, or `rank 2` where the name has a number alone.
+
+    None for a process that is no rank of the model, and for one that has not been given its place yet.
+    """
+    process = parse_process(name)
+    if "Worker" not in process.role:
+        return None
+    places = [f"{d.upper()}{n}" for d in DIMENSIONS if (n := getattr(process, d)) is not None]
+    if places:
+        return " ".join(places)
+    return None if process.rank is None else f"rank {process.rank}"
+
+
+def rank_order(name: str) -> tuple[tuple[str, int], ...]:
+    """Sorts what `rank_name` gives: TP2 before TP10."""
+    return tuple((what, int(number)) for what, number in _PLACE.findall(name))

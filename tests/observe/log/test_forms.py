@@ -422,8 +422,14 @@ CASES: list[tuple[Kind, str, dict[str, Value]]] = [
     (
         Kind.ERROR,
         "Worker proc VllmWorker-0 died unexpectedly (exit code: 0)",
-        {"fatal": "worker", "who": "VllmWorker-0"},
+        {"fatal": "worker", "who": "VllmWorker-0", "how": "exit code: 0"},
     ),
+    (
+        Kind.ERROR,
+        "Worker proc VllmWorker-1 died unexpectedly (exit code: -9), shutting down executor.",
+        {"fatal": "worker", "who": "VllmWorker-1", "how": "exit code: -9"},
+    ),
+    (Kind.ERROR, "Worker proc VllmWorker-0 died unexpectedly, ", {"fatal": "worker", "who": "VllmWorker-0"}),
     (Kind.ERROR, "Traceback (most recent call last):", {}),
     (Kind.ERROR, "RuntimeError: Worker failed", {"exception": "RuntimeError"}),
     (Kind.ERROR, "AssertionError", {"exception": "AssertionError"}),

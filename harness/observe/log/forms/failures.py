@@ -101,7 +101,10 @@ FORMS: tuple[Form, ...] = (
     _form("WorkerProc hit an exception", r"WorkerProc hit an exception", fatal="worker", trigger="an exception"),
     _form("WorkerProc initialization failed", r"WorkerProc initialization failed", fatal="worker", trigger="Exception"),
     _form(
-        "Worker proc ", r"Worker proc (?P<who>\S{1,100}) died unexpectedly", fatal="worker", trigger="died unexpectedly"
+        "Worker proc ",
+        r"Worker proc (?P<who>\S{1,100}) died unexpectedly(?: \((?P<how>exit code: -?\d{1,5})\))?",
+        fatal="worker",
+        trigger="died unexpectedly",
     ),
     # --- any other
     _form("Traceback (most recent call last)", r"Traceback \(most recent call last\)", trigger="Traceback"),

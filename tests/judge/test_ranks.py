@@ -1,0 +1,173 @@
+"""Rank by rank: who told what, the worst one and the range, and a rank that does not tell is not none."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.evidence.bundle import Bundle, LaunchDir
+from harness.judge import ranks
+from harness.judge.case import read_case
+from harness.judge.read import LaunchEvidence
+from harness.judge.samples import process_memory
+from harness.observe.log import Kind
+from harness.observe.phases import LogClock
+from harness.records import Row
+from harness.words import Arm, Word
+
+from .bundles import Judged, Session
+
+NAMED, MISSES = "late JIT by rank (engine's monitor)", "compile misses by rank"
+MIB = 1 << 20
+
+
+def worker(rank: int, text: str) -> str:
+    return f"(Worker_TP{rank} pid={100 + rank}) INFO 11-30 01:57:55 [x.py:1] {text}"
+
+
+def kv(*gib: float) -> tuple[str, ...]:
+    return tuple(worker(n, f"Available KV cache memory: {g} GiB") for n, g in enumerate(gib))
+
+
+def armed(*on: int) -> tuple[str, ...]:
+    return tuple(worker(n, "Kernel JIT monitor activated; x will use mode=warn.") for n in on)
+
+
+def late(rank: int, kernel: str) -> str:
+    return worker(rank, f"Triton kernel JIT compilation during inference: {kernel}. This causes a latency spike")
+
+
+def b12x(rank: int, outcome: str, target: str) -> str:
+    return worker(rank, f"[b12x cute.compile] {outcome} reason=x target=b12x.{target} status=y")
+
+
+def loud(tmp_path: Path) -> Session:
+    return Session(tmp_path, {"serve.flags.jit-monitor-verbose": True})
+
+
+def launch(bundle: Bundle, arm: Arm) -> LaunchEvidence:
+    [found] = [x for x in read_case(bundle).launches.values() if x.record and x.record.launch.arm is arm]
+    return found
+
+
+def names(judged: Judged) -> set[str]:
+    return {r.name for r in judged.verdict.rows if "by rank" in r.name}
+
+
+def figures(row: Row) -> tuple[str | None, str | None]:
+    return row.control, row.candidate
+
+
+def test_a_launch_of_one_rank_has_no_such_row(tmp_path: Path) -> None:
+    assert names(Session(tmp_path).both(start_lines=kv(3.5)).judge()) == set()
+
+
+def test_the_least_kv_memory_of_all_ranks_is_shown_with_the_range_and_named(tmp_path: Path) -> None:
+    judged = Session(tmp_path).control(start_lines=kv(3.5, 3.5)).candidate(start_lines=kv(3.5, 2.25)).judge()
+    row = judged.row("KV memory by rank")
+    assert (*figures(row), row.unit) == ("3.50 (3.50-3.50)", "2.25 (2.25-3.50)", "GiB/rank")
+    assert "worst of the candidate: TP1 in 001-candidate-mtp1-engine-cold" in row.reason
+    assert row.sources[0].endswith("/server.log")
+
+
+def test_a_rank_that_does_not_tell_its_kv_memory_may_have_less(tmp_path: Path) -> None:
+    lines = (*kv(3.5), worker(1, "Starting to load model /m..."))
+    row = Session(tmp_path).both(start_lines=lines).judge().row("KV memory by rank")
+    assert (row.word, *figures(row)) == (Word.NOT_TESTED, None, None)
+    assert "not told by TP1 in" in row.reason
+
+
+def test_a_kernel_that_one_rank_names_late_is_new_and_the_rank_is_named(tmp_path: Path) -> None:
+    every = armed(0, 1, 2, 3)
+    arms = loud(tmp_path).both(start_lines=every).candidate(late_lines=(late(2, "_k"), late(2, "_k")))
+    judged = arms.judge()
+    row = judged.row("late JIT (engine's monitor)")
+    assert (row.word, row.reason) == (Word.FAIL, "new against control: _k (TP2)")
+    row = judged.row(NAMED)
+    assert figures(row) == ("0 (0-0)", "1 (0-1)")
+    assert "worst of the candidate: TP2" in row.reason
+
+
+def test_silence_of_other_ranks_is_none_only_where_all_are_told_to_speak(tmp_path: Path) -> None:
+    bundle = Session(tmp_path / "quiet").both(start_lines=armed(0, 1)).build()
+    quiet = launch(bundle, Arm.CONTROL)
+    assert ranks.late_named(quiet, ranks.ranks(quiet)) == {"TP0": 0.0, "TP1": None}
+    spoken = launch(loud(tmp_path / "loud").both(start_lines=armed(0, 1)).build(), Arm.CONTROL)
+    assert ranks.late_named(spoken, ranks.ranks(spoken)) == {"TP0": 0.0, "TP1": 0.0}
+    unarmed = launch(loud(tmp_path / "off").both(start_lines=(*armed(0), *kv(1, 1))).build(), Arm.CONTROL)
+    assert ranks.late_named(unarmed, ranks.ranks(unarmed)) == {"TP0": 0.0, "TP1": None}
+
+
+def test_compile_misses_are_counted_on_the_rank_that_prints_them(tmp_path: Path) -> None:
+    start = (*kv(1, 1, 1), b12x(0, "miss", "a"), b12x(1, "disk-hit", "a"), *armed(0, 1, 2))
+    bundle = Session(tmp_path).both(start_lines=start).candidate(late_lines=(b12x(1, "miss", "b"),)).build()
+    candidate = launch(bundle, Arm.CANDIDATE)
+    known = ranks.ranks(candidate)
+    assert ranks.compile_misses(candidate, known) == {"TP0": 1.0, "TP1": 1.0, "TP2": None}
+    assert ranks.late_compiles(candidate, known) == {"TP0": 0.0, "TP1": 1.0, "TP2": None}
+    row = Judged.of(bundle).row(MISSES)
+    assert figures(row) == ("1 (0-1)", "1 (1-1)")
+    assert "not told by TP2" in row.reason
+
+
+def test_a_slow_rank_shows_at_the_line_where_ranks_are_furthest_apart(tmp_path: Path) -> None:
+    loads = tuple(worker(n, "Starting to load model /m...") for n in range(2))
+    found = launch(Session(tmp_path).both(start_lines=(*loads, *kv(1, 1))).build(), Arm.CONTROL)
+    begin = found.mark_ns("process started")
+    assert begin is not None
+    seconds = {("TP0", Kind.LOAD_BEGIN): 3, ("TP1", Kind.LOAD_BEGIN): 9, ("TP0", Kind.KV_MEMORY): 9.5}
+    known, now = ranks.ranks(found), 0.0
+    offsets, times = [], []
+    for event in found.log:
+        now = max(now, seconds.get((known.of(event) or "", event.kind), now))
+        offsets.append(event.end_offset)
+        times.append(begin + round(now * 1e9))
+    slow = replace(found, clock=LogClock(offsets, times))
+    assert ranks.started_s(slow, known) == {"TP0": 3.0, "TP1": 9.0}
+
+
+# --- memory of each rank's process -------------------------------------------------------------------
+
+
+def sampled(folder: LaunchDir, *samples: tuple[int, str, int, int | None]) -> None:
+    """What the sampler wrote before the harness was killed; time, process, RSS and PSS in MiB."""
+    folder.host_samples_file.unlink()
+    rows = [[t, process, rss * MIB, None if pss is None else pss * MIB] for t, process, rss, pss in samples]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    folder.host_samples_file.with_suffix(".journal").write_text(text, "utf-8")
+
+
+def test_a_process_is_its_rank_by_its_title_and_by_the_pid_that_the_log_names(tmp_path: Path) -> None:
+    found = launch(Session(tmp_path).both(start_lines=kv(1, 1)).build(), Arm.CONTROL)
+    worker_0, worker_1, early = "VLLM::Worker_TP0:55", "VLLM::Worker_TP:101", "VLLM::Worker:55"
+    sampled(found.folder, (1, early, 10, 9), (2, worker_0, 500, 450), (2, worker_1, 700, 650), (2, "vllm:7", 90, 80))
+    known = ranks.ranks(found)
+    assert ranks.host_mib(found, known, lambda s: s.last_before(2)) == {"TP0": 450, "TP1": 650}
+    assert ranks.host_mib(found, known, lambda s: s.last_before(2), "RSS") == {"TP0": 500, "TP1": 700}
+
+
+def test_in_a_container_a_pid_of_the_log_is_somebody_elses(tmp_path: Path) -> None:
+    found = launch(Session(tmp_path).both(start_lines=kv(1, 1)).build(), Arm.CONTROL)
+    assert found.record is not None
+    inside = replace(found, record=found.record.model_copy(update={"container": object()}))
+    sampled(found.folder, (2, "somebody:100", 500, 450), (2, "VLLM::Worker_TP1:9", 700, 650))
+    known = ranks.ranks(inside)
+    assert ranks.host_mib(inside, known, lambda s: s.last_before(2)) == {"TP0": None, "TP1": 650}
+
+
+@pytest.mark.parametrize("process", ["", ":", ":x", "a:-1", "a:99999999999999", "²:²"])
+def test_what_is_no_process_has_no_memory(tmp_path: Path, process: str) -> None:
+    found = launch(Session(tmp_path).build(), Arm.CONTROL)
+    sampled(found.folder, (1, process, 10, 9), (2, ":1", 10, 9))
+    assert [(p.pid, p.name, p.pss.mib) for p in process_memory(found.folder)] == [(1, "", (9.0,))]
+
+
+def test_a_name_that_lost_its_end_does_not_replace_the_whole_one(tmp_path: Path) -> None:
+    found = launch(Session(tmp_path).build(), Arm.CONTROL)
+    series = ("VLLM::Worker:5", "VLLM::Worker_TP3:5", "VLLM::Worker_TP:5")
+    sampled(found.folder, *((n, name, 10 + n, None) for n, name in enumerate(series)))
+    [process] = process_memory(found.folder)
+    assert (process.name, process.rss.mib, process.pss.mib) == ("VLLM::Worker_TP3", (10.0, 11.0, 12.0), ())

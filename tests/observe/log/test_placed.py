@@ -1,0 +1,84 @@
+"""Which process is which rank, and which worker died: from real logs of two ranks, and from lines made up."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.observe.log import Kind, events
+from harness.observe.log.placed import dead_worker, placed
+from harness.observe.log.process import rank_name, rank_order
+from tests.observe.shared_logs import log_bytes
+
+from .support import parsed
+
+SOUND, KILLED = "golden/full_v0.32.0_cpu_tp2_mtp.log", "golden/death_v0.32.0_cpu_tp2_worker_killed.log"
+DIED = "(EngineCore pid=1) ERROR 11-30 01:57:59 [multiproc_executor.py:315] Worker proc {} died unexpectedly{}.\n"
+LOADS = "({} pid={}) INFO 11-30 01:57:55 [cpu_model_runner.py:68] Starting to load model /models/forged...\n"
+
+
+@pytest.mark.parametrize(
+    ("process", "rank"),
+    [
+        ("Worker_TP2", "TP2"),
+        ("Worker_PP1_TP0", "PP1 TP0"),
+        ("Worker_DP1_TP3_EP7", "DP1 TP3 EP7"),
+        ("Worker_TP0_DCP1", "TP0 DCP1"),
+        ("VllmWorker-1", "rank 1"),
+        ("VllmWorker rank=3", "rank 3"),
+        ("Worker", None),
+        ("EngineCore_DP0", None),
+        ("ApiServer_2", None),
+        ("", None),
+    ],
+)
+def test_a_workers_name_tells_its_place(process: str, rank: str | None) -> None:
+    assert rank_name(process) == rank
+
+
+def test_ranks_are_in_the_order_of_their_numbers() -> None:
+    assert sorted(["TP10", "TP2", "TP0"], key=rank_order) == ["TP0", "TP2", "TP10"]
+
+
+def test_each_process_of_a_real_log_is_its_rank() -> None:
+    found = placed(events([log_bytes(SOUND)]))
+    assert (found.names, found.by_pid) == (("TP0", "TP1"), {29_304: "TP0", 29_305: "TP1"})
+
+
+def test_lines_from_before_the_rank_was_known_are_the_ranks_own() -> None:
+    log = list(events([log_bytes(SOUND)]))
+    found = placed(log)
+    lines = {(e.process, found.of(e)) for e in log if e.process.startswith(("Worker", "VllmWorker"))}
+    assert lines == {("VllmWorker-0", "TP0"), ("VllmWorker-1", "TP1"), ("Worker_TP0", "TP0"), ("Worker_TP1", "TP1")}
+    assert {found.of(e) for e in log if e.kind is Kind.MEMORY_FIXED} == {"TP0", "TP1"}
+    assert {found.of(e) for e in log if e.process == "EngineCore"} == {None}
+
+
+def test_the_rank_that_was_killed_is_named_and_the_one_that_the_engine_ended_is_not() -> None:
+    assert dead_worker(events([log_bytes(KILLED)])) == "worker TP1 died (exit code -9)"
+    assert dead_worker(events([log_bytes(SOUND)])) is None
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        (LOADS.format("Worker_TP3", 7) + DIED.format("VllmWorker-3", " (exit code: -9), so"), "rank 3"),
+        (DIED.format("VllmWorker-3", ""), "worker rank 3 died"),
+        (DIED.format("Worker_PP1_TP0", ""), "worker PP1 TP0 died"),
+        (DIED.format("somebody", ""), "worker somebody died"),
+    ],
+    ids=["no line of it under that name", "nothing but its death", "a name with its place", "no name of a worker"],
+)
+def test_a_worker_whose_place_no_line_tells_goes_by_its_name(log: str, told: str) -> None:
+    assert told in (dead_worker(parsed(log)) or "")
+
+
+def test_the_first_death_counts_since_the_others_follow_from_it() -> None:
+    early = "(VllmWorker-{0} pid={0}) INFO 11-30 01:57:55 [x.py:1] Using V2 Model Runner\n"
+    start = early.format(1) + early.format(0) + LOADS.format("Worker_TP1", 1) + LOADS.format("Worker_TP0", 0)
+    log = start + DIED.format("VllmWorker-1", " (exit code: 1)") + DIED.format("VllmWorker-0", " (exit code: -15)")
+    assert dead_worker(parsed(log)) == "worker TP1 died (exit code 1)"
+
+
+def test_a_number_that_carries_two_places_is_nobodys() -> None:
+    found = placed(parsed(LOADS.format("Worker_TP0", 7) + LOADS.format("Worker_TP1", 7)))
+    assert (found.names, found.by_pid) == (("TP0", "TP1"), {})
