@@ -60,7 +60,7 @@ def with_nights(
 
 
 def judged(root: Path, means: Sequence[float], *, tonight: float = 1.0, cell: str = "", **plan: object) -> Judged:
-    return Judged.of(with_nights(root, means, tonight=tonight, cell=cell, **plan))
+    return Judged.of(with_nights(root, means, tonight=tonight, cell=cell, overrides=None, **plan))
 
 
 def test_a_change_that_lasts_fails_the_night_though_tonights_a_b_passes(tmp_path: Path) -> None:

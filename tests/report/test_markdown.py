@@ -121,7 +121,7 @@ def test_what_is_not_known_about_the_evidence_is_said(sound: Judged) -> None:
     told = comment(
         *sound, About(challenge="see #7", signature="ed25519 key 1f2e", evidence_url="https://a.example/b.zip")
     )
-    assert "- challenge `see #7` seeded the prompts\n- signature: `ed25519` key 1f2e\n" in told
+    assert "- challenge `see #7` seeded the prompts\n- statements: `ed25519 key 1f2e`\n" in told
     assert "- evidence: <https://a.example/b.zip>\n" in told
     assert "<javascript" not in comment(*sound, About(evidence_url="javascript:alert(1)"))
 
