@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
-from harness.config.model import Gates
+from harness.config.limits import Gates
 from harness.report import svg
 from harness.report.axes import ARM_COLOURS, ARM_LINES, SMALL, pixel_axes, shade_course
 from harness.report.memories import Track

@@ -23,7 +23,7 @@ from harness.client.completions import Answer, understood
 from harness.client.load import percentile
 from harness.client.prompts import PromptKey, prompt_ids
 from harness.client.transport import COMPLETIONS, Received, open_session, receive
-from harness.config.model import Client
+from harness.config.limits import Client
 from harness.errors import SetupFailure
 from harness.fakes.command import MTP
 from harness.fakes.folder import write_rule_folder

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.model import Gates
+from harness.config.limits import Gates
 from harness.judge.case import Case, read_case
 from harness.judge.verdict import judge_case
 from harness.records import Verdict

@@ -7,7 +7,7 @@ import pytest
 
 from harness.client.completions import Answer
 from harness.client.transport import Received
-from harness.config.model import Client
+from harness.config.limits import Client
 from harness.judge.rows.client import miscounts
 from harness.session import selftest
 from harness.session.selftest import Stream, self_test
