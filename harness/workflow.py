@@ -6,6 +6,7 @@ import contextlib
 import os
 import sqlite3
 import sys
+import traceback
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,6 +42,8 @@ def run_suites(bundle: Bundle, pytest_arguments: list[str]) -> int:
     """
     import pytest  # noqa: PLC0415  # only `run` pays for it
 
+    from harness.session.undisturbed import Stopped  # noqa: PLC0415
+
     plan = bundle.plan()
     lanes = len({x.lane for x in plan.launches})
     arguments = [
@@ -55,8 +58,16 @@ def run_suites(bundle: Bundle, pytest_arguments: list[str]) -> int:
         *pytest_arguments,
     ]
     log = bundle.root / "pytest.log"
+    interruption = Stopped()
     with growing_text(log) as stream, _output_to(stream):
-        code = int(pytest.main(arguments))
+        try:
+            code = int(pytest.main(arguments, plugins=[interruption]))
+        except Exception:
+            if not interruption.stopped:
+                raise
+            traceback.print_exc(file=stream)
+        if interruption.stopped:
+            return int(pytest.ExitCode.INTERRUPTED)
     if code in (PYTEST_INTERNAL, PYTEST_USAGE):
         raise SetupFailure(f"pytest could not run the suites; see {log}:\n{log.read_text('utf-8')[-2000:]}")
     return code

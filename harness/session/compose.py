@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from filelock import FileLock
+
 from harness.config.flags import FlagValue, to_argv
 from harness.config.model import Forge, Profile, Stack
 from harness.errors import ConfigError, SetupFailure
@@ -80,7 +82,9 @@ def model_of(profile: Profile, stack: Stack, forged_root: Path) -> str:
     except ValueError as e:
         raise ConfigError(f"stack {stack.name}: [forge]: {e}") from None
     name = hashlib.sha256(repr(sorted(recipe.arguments().items())).encode()).hexdigest()[:12]
-    return str(forge(forged_root / name, recipe))
+    forged_root.mkdir(parents=True, exist_ok=True)
+    with FileLock(forged_root / f".{name}.lock"):  # two sessions that begin at once want the same model
+        return str(forge(forged_root / name, recipe))
 
 
 def _existing(path: str) -> str:

@@ -1,4 +1,4 @@
-"""A few seconds in which Ctrl-C and a service manager's SIGTERM wait, because what is done must be done whole."""
+"""How a session hears of Ctrl-C, and when Ctrl-C and SIGTERM wait, because what is done must be done whole."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import signal
 import threading
 from collections.abc import Iterator
 from types import FrameType
+
+import pytest
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -31,3 +33,19 @@ def undisturbed() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class Stopped:
+    """A plugin of pytest that knows whether Ctrl-C or SIGTERM ended a run.
+
+    pytest's own word for it, its exit status, is lost where writing down the interruption fails: then the run would
+    look as if it had ended well, and nobody would seal the bundle.
+    """
+
+    def __init__(self) -> None:
+        self.stopped = False
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self) -> None:
+        """Before anybody else writes anything."""
+        self.stopped = True

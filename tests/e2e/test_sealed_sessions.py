@@ -113,8 +113,26 @@ def test_a_log_that_is_rewritten_while_the_session_runs_fails_it(results: Path, 
     assert "timeline.jsonl was changed by somebody else between two appends of the harness" in row.reason
 
 
-def test_an_interrupted_session_is_sealed_as_interrupted(results: Path, profile: str, env: dict[str, str]) -> None:
-    process = start(results, "--profile", profile, "--set", "serve.env.QUALIFY_FAKE_STEP_S='0.05'", env=env)
+UNWRITTEN = """
+import sys
+from _pytest.terminal import TerminalReporter
+
+def fails(self, excinfo):
+    raise RuntimeError("the interruption cannot be shown")
+
+TerminalReporter.pytest_keyboard_interrupt = fails
+from harness.cli import main
+sys.exit(main(["run", *sys.argv[1:]]))
+"""
+"""The user's `qualify run`, whose pytest fails while it writes down that it was interrupted."""
+
+
+@pytest.mark.parametrize("program", [("-m", "harness.cli", "run"), ("-c", UNWRITTEN)], ids=["told", "untold"])
+def test_an_interrupted_session_is_sealed_as_interrupted(
+    results: Path, profile: str, env: dict[str, str], program: tuple[str, ...]
+) -> None:
+    slow = ("--set", "serve.env.QUALIFY_FAKE_STEP_S='0.05'")
+    process = start(results, "--profile", profile, *slow, program=program, env=env)
     wait_for(lambda: bool(left_running(results)))
     wait_for(lambda: any(results.glob("*-fake-*/launches/*/requests.jsonl")))
     process.send_signal(signal.SIGINT)

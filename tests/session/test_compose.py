@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -249,3 +250,13 @@ def test_every_shipped_stack_composes_with_the_embedded_profile(tmp_path: Path, 
     assert server_argv(plan, launch(plan), "m", 1)
     if plan.candidate.forge:
         assert Path(model_of(plan.profile, plan.candidate, tmp_path)).is_dir()
+
+
+def test_sessions_that_begin_at_once_share_a_forged_model_that_is_whole(tmp_path: Path) -> None:
+    """Each would remove what the other has half written."""
+    for number in range(5):
+        wanted, folder = small_profile({"model.forge": {"seed": number, "vocab": 24}}), tmp_path / str(number)
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda _: model_of(wanted, stack("s"), folder), range(4)))  # noqa: B023
+        assert len(set(found)) == 1
+        assert load_rule(Path(found[0])) is not None
