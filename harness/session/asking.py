@@ -18,7 +18,7 @@ import requests
 from harness.client.asks import PLAIN, Ask, Sampling
 from harness.client.completions import Answer, Sequence, understood
 from harness.client.gauges import GaugeSampler
-from harness.client.load import LoadProbe, percentile
+from harness.client.load import LoadProbe, percentile, uncollected
 from harness.client.prompts import PromptKey, prompt_ids, prompt_sha256
 from harness.client.texts import DEPTHS, needle_prompt_ids, text_prompt_ids
 from harness.client.transport import COMPLETIONS, Received, open_session, receive
@@ -90,7 +90,7 @@ class Asker:
         prepared = [self._prepare(step, w, context_tokens, pass_number, i) for i, w in enumerate(wanted)]
         bodies = [ask.body() for _, ask in prepared]  # serialised before any stream runs, understood after all
         gauges = GaugeSampler(self._base_url)
-        with LoadProbe() as load, gauges if concurrent > 1 else nullcontext():
+        with LoadProbe() as load, uncollected(), gauges if concurrent > 1 else nullcontext():
             begin = time.monotonic_ns()
             with ThreadPoolExecutor(max_workers=concurrent) as pool:
                 received = list(pool.map(partial(self._send, deadline_s=deadline_s or self._deadline_s), bodies))

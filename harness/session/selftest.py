@@ -20,7 +20,7 @@ import requests
 
 from harness.client.asks import Ask
 from harness.client.completions import Answer, understood
-from harness.client.load import percentile
+from harness.client.load import percentile, uncollected
 from harness.client.prompts import PromptKey, prompt_ids
 from harness.client.transport import COMPLETIONS, Received, open_session, receive
 from harness.config.limits import Client
@@ -127,7 +127,7 @@ def _ask(number: int, tokens: int, rule: Rule) -> Ask:
 
 def _run(url: str, asks: list[Ask], *, streams: int) -> list[Stream]:
     send = partial(_send, url, deadline_s=60.0)
-    with ThreadPoolExecutor(streams) as pool:
+    with uncollected(), ThreadPoolExecutor(streams) as pool:
         received = list(pool.map(send, [ask.body() for ask in asks]))
     return [_stream(r) for r in received]
 

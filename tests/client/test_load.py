@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 
 import pytest
 
 from harness.client.gauges import GaugeSampler
-from harness.client.load import LoadProbe, percentile
+from harness.client.load import LoadProbe, percentile, uncollected
 from tests.client.raw_server import raw_server, respond
 
 
@@ -71,3 +72,18 @@ def test_gauges_are_sampled_and_a_failed_scrape_is_a_gap() -> None:
             time.sleep(0.005)
     assert [(r, w) for _, r, w in gauges.samples[:2]] == [(3.0, 1.0), (0.0, 0.0)]
     assert gauges.samples[0][0] < gauges.samples[1][0]
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_nothing_is_collected_while_streams_run_and_afterwards_all_is_as_before(*, enabled: bool) -> None:
+    was = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        with uncollected():
+            assert not gc.isenabled()
+        assert gc.isenabled() is enabled
+        with pytest.raises(KeyError), uncollected():
+            raise KeyError
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if was else gc.disable)()
