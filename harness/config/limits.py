@@ -12,6 +12,16 @@ Positive = Annotated[int, Field(ge=1)]
 PositiveFloat = Annotated[float, Field(gt=0)]
 
 
+def check_pairs(pairs: int) -> None:
+    """Refuse a number of pairs that ABBA blocks cannot hold.
+
+    Raises:
+        ValueError: it is odd, and not 1.
+    """
+    if pairs > 1 and pairs % 2:
+        raise ValueError(f"pairs = {pairs}: ABBA blocks need 1 or an even number of pairs")
+
+
 class Timeouts(Strict):
     """How long each stage may take before the launch counts as failed."""
 
@@ -75,6 +85,5 @@ class Nightly(Strict):
 
     @model_validator(mode="after")
     def _balanced(self) -> Nightly:
-        if self.pairs > 1 and self.pairs % 2:
-            raise ValueError(f"pairs = {self.pairs}: ABBA blocks need 1 or an even number of pairs")
+        check_pairs(self.pairs)
         return self

@@ -17,7 +17,17 @@ from harness.config.components import Base, Build, Component
 from harness.config.flags import FlagValue, check_flag_name
 from harness.config.image import Image
 from harness.config.kinds import KINDS, RequestKind
-from harness.config.limits import Client, Estimate, Gates, Nightly, Observe, Positive, Thermal, Timeouts
+from harness.config.limits import (
+    Client,
+    Estimate,
+    Gates,
+    Nightly,
+    Observe,
+    Positive,
+    Thermal,
+    Timeouts,
+    check_pairs,
+)
 from harness.config.strict import Strict
 from harness.errors import ConfigError
 from harness.words import Cache, Warmup
@@ -234,8 +244,7 @@ class PlanConfig(Strict):
 
     @model_validator(mode="after")
     def _balanced(self) -> PlanConfig:
-        if self.pairs > 1 and self.pairs % 2:
-            raise ValueError(f"pairs = {self.pairs}: ABBA blocks need 1 or an even number of pairs")
+        check_pairs(self.pairs)
         for name in ("modes", "warmups", "caches"):
             values = getattr(self, name)
             if len(set(values)) != len(values):

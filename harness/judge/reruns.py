@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator
 
 from harness.evidence.bundle import Bundle, read_record
 from harness.judge.case import Case, completed, read_case
+from harness.judge.rows import resolved
 from harness.records import Plan, PlannedLaunch, Row
 from harness.records.statistics import Rerun
 from harness.words import Word
 
-LASTING = frozenset({"resolved by the engine", "GPU power limits"})
+LASTING = frozenset({resolved.NAME, "GPU power limits"})
 """What these rows find void is void the second time too."""
 
 

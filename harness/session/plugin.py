@@ -275,11 +275,11 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     config = session.config
     if CONDUCTOR not in config.stash:
         return
-    from harness.session.undisturbed import Stopped, undisturbed  # noqa: PLC0415
+    from harness.session.undisturbed import INTERRUPTED, Stopped, undisturbed  # noqa: PLC0415
 
     heard = any(isinstance(plugin, Stopped) and plugin.stopped for plugin in config.pluginmanager.get_plugins())
     stopped = heard or exitstatus == pytest.ExitCode.INTERRUPTED
-    interrupted = "stopped by the user or the system" if stopped else None
+    interrupted = INTERRUPTED if stopped else None
 
     with undisturbed():  # a server whose stopping is interrupted would be left running
         config.stash[SOURCE_CHECKS].close()

@@ -30,19 +30,17 @@ def is_settling(launch: PlannedLaunch, launches: Sequence[PlannedLaunch]) -> boo
     return bool(burn_ins) and launch.id == burn_ins[-1].id
 
 
-def settle(server: LiveLaunch) -> float | None:
+def settle(server: LiveLaunch) -> None:
     """Decode until the temperature's slope is below the gate, or the time for it is over.
 
-    Returns:
-        The slope in degrees Celsius per minute that was reached; None where it could not be told.
+    What was reached is judged from the samples (`judge.rows.thermal`).
     """
     thermal = server.plan.profile.thermal
     course = server.plan.profile.course
+    wanted = [Wanted(course.contexts[0].prompt_tokens, course.decode_output_tokens)] * STREAMS
     begin = time.monotonic()
-    slope: float | None = None
     number = 0
     while time.monotonic() - begin < thermal.longest_s:
-        wanted = [Wanted(course.contexts[0].prompt_tokens, course.decode_output_tokens)] * STREAMS
         answers = server.ask(Step.SETTLING, wanted, pass_number=number, concurrent=STREAMS)
         if not all(request.complete for request, _ in answers):
             break
@@ -51,7 +49,6 @@ def settle(server: LiveLaunch) -> float | None:
         slope = steepest(_temperatures(server.folder), thermal.window_s)
         if slope is not None and abs(slope) < thermal.slope_c_per_min:
             break
-    return slope
 
 
 def _temperatures(folder: LaunchDir) -> dict[str, list[tuple[int, int]]]:

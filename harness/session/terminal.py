@@ -12,7 +12,7 @@ from harness.records import Verdict
 from harness.session.opening import Freeze, open_session
 from harness.session.progress import Snapshot, snapshot
 from harness.session.selection import Selection
-from harness.session.undisturbed import undisturbed
+from harness.session.undisturbed import INTERRUPTED, undisturbed
 from harness.words import ExitCode
 from harness.workflow import finish, remember, run_suites, seal_abandoned
 
@@ -62,7 +62,7 @@ def run_to_verdict(
         code = PYTEST_INTERRUPTED
     finally:
         display.finish()
-    interrupted = "stopped by the user or the system" if code == PYTEST_INTERRUPTED else None
+    interrupted = INTERRUPTED if code == PYTEST_INTERRUPTED else None
     with undisturbed():
         verdict, lines = finish(bundle.root, interrupted)
     for line in lines:

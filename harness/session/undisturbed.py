@@ -10,6 +10,8 @@ from types import FrameType
 
 import pytest
 
+INTERRUPTED = "stopped by the user or the system"
+"""What is recorded of a session that ended so."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
