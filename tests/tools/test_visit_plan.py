@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+import tomllib
+from collections.abc import Iterable
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from harness.config.load import load_profile
 from harness.config.options import SETTINGS, from_arguments
@@ -97,3 +103,33 @@ def test_a_script_of_the_visit_is_one(script: Path) -> None:
     shell = script.read_text("utf-8").partition("\n")[0].removeprefix("#!")
     done = subprocess.run([shell, "-n", str(script)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+HELD = frozenset(
+    re.findall(
+        r"\S+",
+        """certifi charset-normalizer contourpy cycler execnet filelock fonttools idna iniconfig jinja2 kiwisolver
+        markupsafe matplotlib numpy nvidia-ml-py packaging pandas pillow pluggy prometheus-client
+        psutil pyarrow pygments pyparsing python-dateutil requests safetensors scipy six typing-extensions
+        urllib3""",
+    )
+)
+"""Packages of the machine's image that serve the harness as they are."""
+
+
+def needed(lines: Iterable[str], found: set[str]) -> set[str]:
+    """Add to `found` each distribution that these requirements name, and what it needs where it is installed here."""
+    for need in map(Requirement, lines):
+        name = canonicalize_name(need.name)
+        if name not in found and (need.marker is None or need.marker.evaluate({"extra": ""})):
+            found.add(name)
+            needed(requires(name) or [], found)
+    return found
+
+
+def test_what_the_harness_imports_and_the_machine_lacks_is_packed() -> None:
+    """There a missing wheel costs the whole visit."""
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
+    script = (PROJECT / "tools" / "visit" / "pack.sh").read_text("utf-8").replace("\\\n", " ")
+    [packed] = re.findall(r"for name in ([^;]+);", script)
+    assert needed(project["dependencies"], set()) - HELD == set(packed.split())

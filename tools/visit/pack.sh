@@ -17,7 +17,8 @@ xz -6 -T0 -c "$(command -v docker-registry)" > "$out/run/docker-registry.xz"
 cp "$project/tools/visit/arrive.sh" "$out/run/"
 if [ -z "$(ls "$out/run/whl")" ]; then
   lock="$project/requirements/harness.lock"
-  for name in docker pytest pytest-xdist pydantic pydantic-core annotated-types typing-inspection; do
+  for name in docker pytest pytest-xdist pydantic pydantic-core annotated-types typing-inspection \
+    cryptography cffi pycparser securesystemslib ruptures tzdata zstandard; do
     grep -iE "^$(echo "$name" | sed 's/[-_]/[-_]/g')==" "$lock"
   done | xargs "$python" -m pip download -q --no-deps --only-binary=:all: --python-version 3.12 --implementation cp \
     --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 -d "$out/run/whl"
