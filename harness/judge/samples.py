@@ -181,16 +181,26 @@ def read_columns(path: Path, types: Mapping[str, str]) -> Mapping[str, Sequence[
         BundleError: a column is of another type, or a text is none that a sampler writes.
     """
     import pyarrow as pa  # noqa: PLC0415  # heavy, and only needed here
-    import pyarrow.parquet as pq  # noqa: PLC0415
 
-    texts = [name for name, kind in types.items() if kind == "string"]
     try:
-        table = pq.read_table(path, read_dictionary=texts)
+        table = table_of(path, types)
         return {name: _values(table[name], kind) for name, kind in types.items() if name in table.column_names}
     except pa.ArrowInvalid:
         return None
     except (pa.ArrowException, OSError, ValueError, LookupError) as e:
         raise BundleError(f"{path}: not what a sampler writes ({printable(str(e))})") from None
+
+
+def table_of(path: Path, types: Mapping[str, str]) -> Any:
+    """All of a file of samples as pyarrow's table, texts as dictionaries.
+
+    Raises:
+        ArrowException, OSError, ValueError: whatever pyarrow makes of a file that is none.
+    """
+    import pyarrow.parquet as pq  # noqa: PLC0415  # heavy
+
+    texts = [name for name, kind in types.items() if kind == "string"]
+    return pq.read_table(path, read_dictionary=texts, use_threads=False, pre_buffer=False)  # small: threads cost more
 
 
 def _values(column: Any, kind: str) -> Sequence[Any]:

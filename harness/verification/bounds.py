@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from harness.errors import RefusedBundle
 from harness.observe.log import events, read_chunks
+from harness.verification.apart import Reader, reader
 from harness.verification.files import FileKind, Form, kind_of
-from harness.verification.parquet import HostileParquetError, check_parquet
+from harness.verification.parquet import HostileParquetError
 from harness.verification.subject import Found, Subject
 
 DOCUMENT_BYTES = 32 << 20
@@ -43,17 +45,22 @@ def check_bounds(subject: Subject) -> Found:
         RefusedBundle: more than it may, or a file of a kind that is bounded holds too much at once.
     """
     kept, passing = 0, defaultdict[str, int](int)
-    for name in subject.files:
-        kind = kind_of(name)
-        if kind is None or kind.form not in WEIGHTS:
-            continue
-        weight, stays = WEIGHTS[kind.form](subject.root / name, name, kind)
-        kept += weight if stays else 0
-        passing[name.rpartition("/")[0]] += 0 if stays else weight
-        needed = kept + max(passing.values(), default=0)
-        if needed > subject.memory_mib << 20:
-            why = f"with it the evidence would take more than {subject.memory_mib} MiB of memory"
-            raise RefusedBundle(f"{name}: {why}; if you trust whom it is from, give --memory-mib")
+    with reader() as apart:
+        weights: dict[Form, Callable[[Path, str, FileKind], Weight]] = {
+            **WEIGHTS,
+            Form.SAMPLES: partial(_samples, apart),
+        }
+        for name in subject.files:
+            kind = kind_of(name)
+            if kind is None or kind.form not in weights:
+                continue
+            weight, stays = weights[kind.form](subject.root / name, name, kind)
+            kept += weight if stays else 0
+            passing[name.rpartition("/")[0]] += 0 if stays else weight
+            needed = kept + max(passing.values(), default=0)
+            if needed > subject.memory_mib << 20:
+                why = f"with it the evidence would take more than {subject.memory_mib} MiB of memory"
+                raise RefusedBundle(f"{name}: {why}; if you trust whom it is from, give --memory-mib")
     total = kept + max(passing.values(), default=0)
     return Found(told=(f"the evidence takes at most {(total >> 20) + 1} MiB of memory to be judged",))
 
@@ -108,9 +115,9 @@ def _log(path: Path, name: str, _: FileKind) -> Weight:
         return sum(EVENT_WEIGHT + len(e.text) for e in events(read_chunks(stream))), True
 
 
-def _samples(path: Path, name: str, kind: FileKind) -> Weight:
+def _samples(apart: Reader, path: Path, name: str, kind: FileKind) -> Weight:
     try:
-        shape = check_parquet(path, kind.types, rows=ROWS)
+        shape = apart.check(path, kind.types, rows=ROWS)
     except HostileParquetError as e:
         raise _too_much(name, str(e)) from None
     return CELL_WEIGHT * shape.rows * len(shape.columns), True
@@ -138,7 +145,6 @@ WEIGHTS: dict[Form, Callable[[Path, str, FileKind], Weight]] = {
     Form.TIMES: _lines,
     Form.TRACE: _lines,
     Form.JOURNAL: _lines,
-    Form.SAMPLES: _samples,
     Form.SCRAPE: _scrape,
     Form.LOG: _log,
     Form.OUTPUT: _output,

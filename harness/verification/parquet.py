@@ -72,14 +72,17 @@ def check_parquet(path: Path, types: Mapping[str, str], *, rows: int) -> Shape:
             raise HostileParquetError("it has a column twice")
         if about.num_rows > rows:
             raise HostileParquetError(f"it has {about.num_rows:,} rows, more than {rows:,}")
-        _check_pages(stream, about, size - 8 - footer, types)
+        # A column chunk repeats its column's name, and a stranger writes that too: the schema's counts.
+        _check_pages(stream, about, size - 8 - footer, {name: types[name] for name in schema.names})
     return Shape(about.num_rows, tuple(schema.names))
 
 
 def _check_pages(stream: BinaryIO, about: Any, end: int, types: Mapping[str, str]) -> None:
     unpacked = pages = 0
+    if about.num_columns != len(types):
+        raise HostileParquetError(f"it has {about.num_columns} columns, and a schema of {len(types)}")
     for group in range(about.num_row_groups):
-        for place in range(about.num_columns):
+        for place, (name, kind) in enumerate(types.items()):
             column = about.row_group(group).column(place)
             if about.row_group(group).num_rows == column.num_values == 0:
                 continue  # it has no pages, and none is looked for
@@ -87,17 +90,14 @@ def _check_pages(stream: BinaryIO, about: Any, end: int, types: Mapping[str, str
             if column.dictionary_page_offset is not None:
                 begin = min(begin, column.dictionary_page_offset)
             if not 0 <= begin <= begin + column.total_compressed_size <= end:
-                raise HostileParquetError(f"column {column.path_in_schema[:60]!r} lies outside the file")
+                raise HostileParquetError(f"column {name!r} lies outside the file")
             texts = 0
             for size in _pages(stream, begin, column.total_compressed_size):
                 unpacked, pages, texts = unpacked + size, pages + 1, texts + size
                 if unpacked > UNPACKED_BYTES or pages > PAGES:
                     raise HostileParquetError(f"it unpacks to more than {UNPACKED_BYTES >> 20} MiB, or {PAGES:,} pages")
-                if (
-                    types[column.path_in_schema] == "string"
-                    and texts > TEXT_BYTES + 4 * about.row_group(group).num_rows
-                ):
-                    raise HostileParquetError(f"the texts of column {column.path_in_schema!r} are too long")
+                if kind == "string" and texts > TEXT_BYTES + 4 * about.row_group(group).num_rows:
+                    raise HostileParquetError(f"the texts of column {name!r} are too long")
 
 
 def _pages(stream: BinaryIO, begin: int, length: int) -> Iterator[int]:
@@ -127,8 +127,6 @@ class _Compact:
 
     def struct(self, depth: int = 0) -> dict[int, int | None]:
         """Fields of a struct by their number; None for one that is no number."""
-        if depth > self.DEPTH:
-            raise HostileParquetError("a page's header is nested too deep")
         fields: dict[int, int | None] = {}
         number = 0
         while kind := self._byte():
@@ -137,6 +135,8 @@ class _Compact:
         return fields
 
     def _value(self, kind: int, depth: int) -> int | None:
+        if depth > self.DEPTH:
+            raise HostileParquetError("a page's header is nested too deep")
         match kind:
             case 1 | 2:
                 return None  # a boolean is its own type

@@ -6,6 +6,7 @@ of its own.
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -81,8 +82,8 @@ def test_the_death_of_one_rank_fails_the_launch_and_names_the_rank(done: Finishe
     assert (record.status, done.code) == (LaunchStatus.FAILED, ExitCode.FAIL), done.out
     row = done.row("served to the end")
     assert row.word is Word.FAIL
-    for reason in (record.reason or "", row.reason):
-        assert "worker TP1 died (exit code -9)" in reason
+    for reason in (record.reason or "", row.reason):  # vLLM asks for the code before it is there now and then: "None"
+        assert re.search(r"worker TP1 died(?! \()|worker TP1 died \(exit code -9\)", reason), reason
         assert "TP0" not in reason
 
 

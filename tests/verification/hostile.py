@@ -5,9 +5,10 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import random
 import tarfile
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import zstandard
@@ -94,3 +95,32 @@ def overlapping(path: Path, copies: int) -> Path:
             archive.filelist.append(again)
         archive._didModify = True  # type: ignore[attr-defined]  # noqa: SLF001  # no honest call does this
     return path
+
+
+DIED = "a process that read it was ended by SIGABRT"
+"""What some damage to a footer does to pyarrow 26, and need not do to a later version."""
+
+
+def damaged(content: bytes, seed: int) -> bytes:
+    """One to three bytes are other ones."""
+    data, chance = bytearray(content), random.Random(seed)
+    for _ in range(chance.randint(1, 3)):
+        data[chance.randrange(len(data))] = chance.randrange(256)
+    return bytes(data)
+
+
+def lethal(path: Path, types: Mapping[str, str]) -> None:
+    """Damage a file of samples so that it ends the process that opens it."""
+    from harness.verification.apart import reader
+    from harness.verification.parquet import HostileParquetError
+
+    honest = path.read_bytes()
+    with reader() as child:
+        for seed in range(5000):
+            path.write_bytes(damaged(honest, seed))
+            try:
+                child.check(path, types, rows=1)
+            except HostileParquetError as e:
+                if str(e) == DIED:
+                    return
+    raise AssertionError("this pyarrow survives whatever was tried")

@@ -2,8 +2,8 @@
 
     python -m tests.verification.measured PLACE...
 
-A line of JSON per place: what it took at its peak in MiB, how much of that was there before (the program itself), what
-was said, and the exit code that it would have been.
+A line of JSON per place: what it took at its peak in MiB, how much of that was there before (the program itself),
+what the largest of its children took, what was said, and the exit code that it would have been.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ def main() -> None:
             except QualifyError as e:
                 said, code = [str(e)], int(e.exit_code)
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-            sys.stdout.write(json.dumps({"before": before, "peak": peak, "said": said[:20], "code": code}) + "\n")
+            children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
+            told = {"before": before, "peak": peak, "children": children, "said": said[:20], "code": code}
+            sys.stdout.write(json.dumps(told) + "\n")
             sys.stdout.flush()
             os._exit(0)
         os.waitpid(child, 0)

@@ -20,7 +20,7 @@ from harness.observe.gpu.journal import COLUMNS
 from harness.paths import PROJECT
 from tests.judge.bundles import Session
 
-from .hostile import packed, zstd_bomb
+from .hostile import DIED, lethal, packed, zstd_bomb
 
 pytestmark = pytest.mark.xdist_group("verification")
 
@@ -57,6 +57,11 @@ def one_long_text(path: Path) -> None:
     pq.write_table(pa.table(table), path, compression="zstd", use_dictionary=False)
 
 
+def killing(path: Path) -> None:
+    pq.write_table(pa.table({"mono_ns": [1], "gpu": ["GPU-0"]}), path)
+    lethal(path, {"mono_ns": "int64", "gpu": "string"})
+
+
 REQUEST = b'{"request":"","window":"","step":"decode"},'
 ERROR = b"(EngineCore pid=7) ERROR 11-29 18:00:00 [core.py:1] boom\n"
 
@@ -78,6 +83,7 @@ CASES: dict[str, tuple[str, Callable[[Path], Any], str]] = {
         "a text is longer",
     ),
     "a long text": (f"{FIRST}/gpu.parquet", one_long_text, "unpacks to more than"),
+    "a death": (f"{FIRST}/gpu.parquet", killing, DIED),
     "many columns": (f"{FIRST}/gpu.parquet", columns, "its footer has"),
     "no parquet": (f"{FIRST}/gpu.parquet", lambda p: p.write_bytes(b"PAR1" + b"\xff" * 50 + b"PAR1"), "footer"),
     "huge manifest": (
@@ -137,7 +143,7 @@ def test_it_is_refused_in_one_line_within_the_memory(measured: dict[str, dict[st
     assert all(text.isprintable() for text in found["said"])
     file = CASES[name][0].rpartition("/")[2]
     assert any(file in text for text in said)
-    assert found["peak"] <= PEAK_MIB
+    assert max(found["peak"], found["children"]) <= PEAK_MIB
 
 
 def test_a_bomb_is_refused_within_the_memory(measured: dict[str, dict[str, Any]]) -> None:
@@ -148,7 +154,7 @@ def test_a_bomb_is_refused_within_the_memory(measured: dict[str, dict[str, Any]]
 @pytest.mark.parametrize("name", ["honest", "zip", "tar.gz", "tar.zst"])
 def test_an_honest_one_verifies_within_the_memory(measured: dict[str, dict[str, Any]], name: str) -> None:
     assert (measured[name]["said"], measured[name]["code"]) == ([], 0)
-    assert measured[name]["peak"] <= PEAK_MIB
+    assert max(measured[name]["peak"], measured[name]["children"]) <= PEAK_MIB
 
 
 def test_what_the_program_itself_takes_leaves_room(measured: dict[str, dict[str, Any]]) -> None:
