@@ -91,10 +91,11 @@ def change(nights: Sequence[Night], *, series: int, smallest: float) -> Change:
     noise = night_noise(nights)
     means, spikes = _without_spikes(np.array([n.mean for n in nights]), noise)
     allowed = penalty(len(nights), series)
-    starts = _starts(means / noise, allowed)
+    scaled = means / noise
+    starts = _starts(scaled, allowed)
     bounds = [0, *starts, len(nights)]
     levels = [float(means[a:b].mean()) for a, b in pairwise(bounds)]
-    since = _since(levels, bounds, smallest)
+    since = _since(levels, bounds, smallest) if _apart(scaled, bounds, allowed) else None
     lasting = False
     if since is not None:
         middle = (levels[0] + levels[-1]) / 2
@@ -153,6 +154,16 @@ def _starts(scaled: Floats, allowed: float) -> list[int]:
 
     found = Pelt(model="l2", min_size=LASTS, jump=1).fit_predict(scaled.reshape(-1, 1), pen=allowed)
     return [int(end) for end in found[:-1]]
+
+
+def _apart(scaled: Floats, bounds: Sequence[int], allowed: float) -> bool:
+    """True where a split between the first segment and the last alone would save what it must.
+
+    A level that went up and came back differs from the first by noise, which may be more than the smallest change.
+    """
+    first, last = scaled[: bounds[1]], scaled[bounds[-2] :]
+    saved = (last.mean() - first.mean()) ** 2 * len(first) * len(last) / (len(first) + len(last))
+    return bool(saved >= allowed)
 
 
 def _since(levels: Sequence[float], bounds: Sequence[int], smallest: float) -> int | None:

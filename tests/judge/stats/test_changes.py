@@ -89,6 +89,16 @@ def test_what_went_back_is_no_change_any_more() -> None:
     assert (found.since, len(found.starts)) == (None, 2)
 
 
+@pytest.mark.parametrize("left", [0.015, -0.015], ids=["a little above", "a little below"])
+def test_an_improvement_that_was_lost_is_no_change_where_noise_exceeds_the_smallest_one(left: float) -> None:
+    series = nights(flat(15, 0.01), sd=0.04)
+    gained = shifted(shifted(series, 5, 0.12), 10, left - 0.12)
+    found = change(gained, series=1, smallest=0.01)
+    assert (found.since, found.starts) == (None, (5, 10))
+    assert abs(found.shift) > 0.01, "noise left the level this far from the first"
+    assert found.step < -0.01, "what was lost is told of"
+
+
 def test_an_improvement_is_a_change_upwards() -> None:
     found = change(shifted(nights(flat(12)), 6, -STEP), series=1, smallest=0.01)
     assert found.since == 6
