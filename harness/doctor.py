@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import psutil
@@ -58,7 +57,7 @@ def _engine() -> Finding:
     executable = engine_command(profile)[0]
     if shutil.which(executable) is None:
         return Finding("FAIL", "embedded engine", f"{executable} is missing; run `make setup`")
-    version = engine_version(Path(executable))
+    version = engine_version([executable])
     if version.partition("+")[0] != profile.engine.version:
         return Finding(
             "FAIL", "embedded engine", f"vLLM {version}, expected {profile.engine.version}; run `make setup`"

@@ -6,7 +6,7 @@ import os
 import secrets
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -116,10 +116,11 @@ def open_session(
 
 
 def _check_engine(profile: Profile) -> str:
-    executable = engine_command(profile)[0]
+    command = engine_command(profile)
+    executable = command[0]
     if shutil.which(executable) is None:
         raise SetupFailure(f"engine {executable} is not installed; run `make setup`, or set engine.command")
-    version = engine_version(Path(executable))
+    version = engine_version(command)
     if profile.engine.version and profile.engine.version != version.partition("+")[0]:
         raise SetupFailure(
             f"engine {executable} is vLLM {version}, the profile expects {profile.engine.version}; "
@@ -137,12 +138,18 @@ def _check_mountable(locks: list[Lock]) -> None:
             check_model(Path(lock.model))
 
 
-def engine_version(executable: Path) -> str:
-    """Version of the vLLM beside which the executable is installed, 'unknown' where it does not say."""
-    python = executable.parent / "python"
-    if not python.exists():
+def engine_version(command: Sequence[str]) -> str:
+    """Version of the vLLM that the command starts, 'unknown' where it does not say.
+
+    Asked is the interpreter of `python -m vllm...` itself, of any other executable the one beside it.
+    """
+    if len(command) > 2 and command[1] == "-m" and command[2].partition(".")[0] == "vllm":
+        python = shutil.which(command[0])
+    else:
+        python = shutil.which(Path(command[0]).parent.absolute() / "python")
+    if python is None:
         return "unknown"
-    done = subprocess.run([str(python), "-c", VERSION_PROGRAM], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([python, "-c", VERSION_PROGRAM], capture_output=True, text=True, timeout=60, check=False)
     return done.stdout.strip() or "unknown"
 
 
