@@ -11,6 +11,7 @@ from typing import Literal
 import psutil
 
 from harness.config.load import load_profile
+from harness.config.model import Profile
 from harness.errors import QualifyError
 from harness.paths import PROJECT, results_root
 from harness.session.compose import engine_command
@@ -30,13 +31,18 @@ class Finding:
     text: str
 
 
-def examine() -> list[Finding]:
-    """Everything that decides whether a session can run here; nothing is changed."""
+def examine(profile: str | None = None) -> list[Finding]:
+    """Everything that decides whether a session of the profile can run here; nothing is changed.
+
+    Args:
+        profile: name or path; None for the one that `qualify run` would choose on this host.
+    """
+    chosen, found = _profile(profile)
     return [
         Finding("ok", "Python", sys.version.split()[0]),
         Finding("ok", "project", str(PROJECT)),
-        _gpus(),
-        _engine(),
+        found,
+        _engine(needed=chosen is None or chosen.launcher == "process"),
         _compiler(),
         _memory(),
         _disk(),
@@ -44,24 +50,27 @@ def examine() -> list[Finding]:
     ]
 
 
-def _gpus() -> Finding:
+def _profile(name: str | None) -> tuple[Profile | None, Finding]:
     try:
+        if name is not None:
+            return load_profile(name).model, Finding("ok", "profile", name)
         choice = choose_profile(gpus())
+        text = f"{choice.profile} ({choice.why})"
+        return load_profile(choice.profile).model, Finding("ok", "profile for this host", text)
     except QualifyError as e:
-        return Finding("FAIL", "GPUs", str(e))
-    return Finding("ok", "profile for this host", f"{choice.profile} ({choice.why})")
+        return None, Finding("FAIL", "GPUs" if name is None else "profile", str(e))
 
 
-def _engine() -> Finding:
+def _engine(*, needed: bool) -> Finding:
+    """The engine of the embedded profile; a remark where the profile starts its own from an image."""
+    bad: Literal["note", "FAIL"] = "FAIL" if needed else "note"
     profile = load_profile("cpu-forged").model
     executable = engine_command(profile)[0]
     if shutil.which(executable) is None:
-        return Finding("FAIL", "embedded engine", f"{executable} is missing; run `make setup`")
+        return Finding(bad, "embedded engine", f"{executable} is missing; run `make setup`")
     version = engine_version([executable])
     if version.partition("+")[0] != profile.engine.version:
-        return Finding(
-            "FAIL", "embedded engine", f"vLLM {version}, expected {profile.engine.version}; run `make setup`"
-        )
+        return Finding(bad, "embedded engine", f"vLLM {version}, expected {profile.engine.version}; run `make setup`")
     return Finding("ok", "embedded engine", f"vLLM {version}")
 
 

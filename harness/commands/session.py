@@ -10,6 +10,7 @@ from harness.commands.base import Commands
 def add(commands: Commands) -> None:
     """Add these commands to the parser."""
     doctor = commands.add_parser("doctor", help="look at this machine and say what it can run")
+    doctor.add_argument("--profile", metavar="NAME", help="profile to look for; the one of this machine without it")
     doctor.set_defaults(command=_doctor)
 
     plan = commands.add_parser("plan", help="print what a session would do, and start nothing")
@@ -50,10 +51,9 @@ def add_session_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    del arguments
     from harness.doctor import examine  # noqa: PLC0415
 
-    findings = examine()
+    findings = examine(arguments.profile)
     for finding in findings:
         print(f"{finding.state:4}  {finding.subject:22} {finding.text}")
     return 0 if all(f.state != "FAIL" for f in findings) else 3
