@@ -10,7 +10,7 @@ from itertools import chain, zip_longest
 from harness.errors import BundleError, ConfigError
 from harness.evidence.bundle import Bundle, read_record
 from harness.evidence.manifest import manifest_text
-from harness.evidence.originals import is_redacted
+from harness.evidence.originals import is_redacted, read_originals
 from harness.forge.arithmetic import Rule
 from harness.forge.truth import load_rule_file
 from harness.judge.judgement import Judgement
@@ -139,6 +139,12 @@ class Case:
     def manifest(self) -> str:
         """SHA-256 of every file of the evidence as it is now, in the format of SHA256SUMS."""
         return manifest_text(self.bundle.root)
+
+    @cached_property
+    def original_cells(self) -> Mapping[str, str]:
+        """Hash of each redacted cell's identity to that of its original; empty where nothing was exported."""
+        originals = read_originals(self.bundle.root)
+        return {} if originals is None else originals.cells
 
     @cached_property
     def paired(self) -> Mapping[tuple[str, Warmup, Cache, str, int | None], Judgement]:

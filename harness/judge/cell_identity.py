@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import chain
 
 from harness.config.model import Serve
-from harness.evidence.originals import read_originals
 from harness.judge.case import Case, Cell
 from harness.judge.rows.resolved import chosen
 from harness.records import HostFacts, Lock, Plan, Row
@@ -108,7 +107,7 @@ def difference_text(one: Identity, other: Identity, name: str) -> str:
 def with_identities(case: Case, rows: Iterator[Row]) -> Iterator[Row]:
     """Rows of a cell with the hash of what their figures may be compared with."""
     cells = {(c.mode, c.warmup, c.cache_label): c for c in case.cells}
-    in_original = _in_original(case)
+    in_original = case.original_cells
     for row in rows:
         cell = cells.get((row.mode, row.warmup, row.cache)) if row.mode and row.warmup and row.cache else None
         if cell is None:
@@ -121,12 +120,7 @@ def with_identities(case: Case, rows: Iterator[Row]) -> Iterator[Row]:
 def planned_sha256(case: Case, cell: Cell, context_tokens: int | None) -> str:
     """Hash of the planned identity; in a bundle whose private words were removed that of its original."""
     sha256 = identity_sha256(planned_identity(case, cell, context_tokens))
-    return _in_original(case).get(sha256, sha256)
-
-
-def _in_original(case: Case) -> Mapping[str, str]:
-    originals = read_originals(case.bundle.root)
-    return {} if originals is None else originals.cells
+    return case.original_cells.get(sha256, sha256)
 
 
 def _serve(serve: Serve) -> dict[str, object]:
