@@ -57,7 +57,7 @@ class Scene:
     requests: int
 
 
-SCENES = (Scene(2048, 256, 5), Scene(32_768, 256, 3))
+SCENES = (Scene(2048, 256, 4), Scene(32_768, 256, 3))
 
 
 @dataclass(frozen=True)
