@@ -27,8 +27,8 @@ LARGE = "large"
 POLL_S = 0.5
 RECENT_S, TAIL = 120, 700
 """Logs that were written to so lately are shown, this many characters of each."""
-FILES, FILE_BYTES = 8, 15 << 20
-"""What one call may bring back, state and log among the files."""
+FILES, FILE_BYTES, ALL_BYTES = 8, 15 << 20, 60 << 20
+"""What one call may bring back, state and log among the files; a mebibyte or more is left for those two."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -143,16 +143,18 @@ def follow(arguments: argparse.Namespace) -> int:
     sent = set(sent_file.read_text("utf-8").split("\n")) if sent_file.exists() else set()
     ready = [p for p in sorted((folder / "out").glob("*")) if p.name not in sent and p.suffix != ".partial"]
     running = [one.name for one in State.read(folder / STATE).steps.values() if one.status is Status.RUNNING]
-    for path in ready[: FILES - 2 - len(running)]:
-        if path.stat().st_size > FILE_BYTES:
-            sys.stdout.write(f"{path.name} is too large to be handed out: {path.stat().st_size >> 20} MiB\n")
-            continue
+    left = ALL_BYTES
+    small = [path for path in ready if not _too_large(path)]
+    for path in small[: FILES - 2 - len(running)]:
+        if path.stat().st_size > left:
+            break  # the next call's
+        left -= path.stat().st_size
         shutil.copyfile(path, out / path.name)
         sent.add(path.name)
     folder.mkdir(parents=True, exist_ok=True)
     sent_file.write_text("\n".join(sorted(sent)), "utf-8")
     for name in running:
-        hand_out_partly(folder, out, name)
+        left -= hand_out_partly(folder, out, name, left)
     for name in (STATE, WORKER_LOG):
         if (folder / name).exists():
             shutil.copyfile(folder / name, out / name)
@@ -164,14 +166,31 @@ def follow(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def hand_out_partly(folder: Path, out: Path, step: str) -> None:
-    """What a running session has so far: a machine may be gone before it ends. Not sealed, and named so."""
+def hand_out_partly(folder: Path, out: Path, step: str, left: int) -> int:
+    """What a running session has so far: a machine may be gone before it ends. Not sealed, and named so; its bytes."""
     from tools.visit.queue import BUNDLE, pack  # noqa: PLC0415
 
     log = folder / "logs" / f"{step}.log"
     found = BUNDLE.findall(log.read_text("utf-8", "replace")) if log.exists() else []
-    if found and Path(found[-1]).is_dir():
-        pack(Path(found[-1]), out / f"{step}.unfinished.tgz")
+    if not found or not Path(found[-1]).is_dir():
+        return 0
+    made = folder / f"{step}.unfinished.tgz"
+    try:
+        pack(Path(found[-1]), made)
+    except OSError as e:  # it is being written: a file was replaced or cut while it was read
+        sys.stdout.write(f"{made.name} comes with the next call: {e}\n")
+        return 0
+    if _too_large(made) or made.stat().st_size > left:
+        return 0
+    shutil.copyfile(made, out / made.name)
+    return made.stat().st_size
+
+
+def _too_large(path: Path) -> bool:
+    size = path.stat().st_size
+    if size > FILE_BYTES:
+        sys.stdout.write(f"{path.name} is too large to be handed out: {size >> 20} MiB\n")
+    return size > FILE_BYTES
 
 
 if __name__ == "__main__":

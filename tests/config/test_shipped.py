@@ -135,3 +135,22 @@ def test_switching_warm_ups_off_changes_nothing_else(name: str) -> None:
     assert not shipped.warmup_off.flags.keys() & shipped.serve.flags.keys()
     assert not shipped.warmup_off.env.keys() & shipped.serve.env.keys()
     assert "enforce-eager" not in shipped.warmup_off.flags
+
+
+def test_mla_over_two_ranks_is_what_vllm_0_25_1_serves_with_context_parallelism() -> None:
+    """Ranks share the heads; the V2 runner's drafter knows no context parallelism; multicast stays off."""
+    shipped = profile("h200x2-mla")
+    forge, flags = shipped.model.forge, shipped.serve.flags
+    assert forge is not None
+    assert forge.mla
+    assert flags["tensor-parallel-size"] == shipped.host.gpus == 2
+    assert (forge.hidden // forge.head_size) % 2 == 0
+    assert "cp-kv-cache-interleave-size" not in flags, "MTP needs the default of 1"
+    assert shipped.serve.env["VLLM_USE_V2_MODEL_RUNNER"] == "0"
+
+
+@pytest.mark.parametrize("name", [name for name in PROFILES if name.startswith("h200")])
+def test_no_profile_of_a_lent_machine_lets_its_gpus_use_multicast(name: str) -> None:
+    env = profile(name).serve.env
+    assert (env["NCCL_NVLS_ENABLE"], env["TORCH_SYMM_MEM_DISABLE_MULTICAST"]) == ("0", "1")
+    assert env["NVSHMEM_DISABLE_NVLS"] == "1"

@@ -80,6 +80,37 @@ def test_a_file_that_is_too_large_is_told_and_left(visit: Visit, capsys: pytest.
     assert "large.tgz is too large to be handed out: 15 MiB" in capsys.readouterr().out
 
 
+def test_large_files_are_spread_over_calls(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_session, "ALL_BYTES", 100)
+    for number in range(3):
+        visit.finished(f"{number}.tgz", 45)
+    assert [visit.follow(), visit.follow()] == [["0.tgz", "1.tgz"], ["2.tgz"]]
+
+
+def test_a_file_that_is_too_large_keeps_no_other_at_home(visit: Visit) -> None:
+    for number in range(gpu_session.FILES):
+        visit.finished(f"{number}.tgz", gpu_session.FILE_BYTES + 1)
+    visit.finished("small.tgz")
+    assert visit.follow() == ["small.tgz"]
+
+
+def test_a_bundle_that_changes_while_it_is_read_does_not_keep_the_state_at_home(
+    visit: Visit, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = visit.root / "results" / "s-1"
+    bundle.mkdir(parents=True)
+    visit.step("one", Status.RUNNING)
+    (visit.folder / "logs" / "one.log").write_text(f"bundle {bundle}\n", "utf-8")
+
+    def vanishes(*_: object) -> None:
+        raise FileNotFoundError("gpu.journal")
+
+    monkeypatch.setattr("tools.visit.queue.pack", vanishes)
+    assert visit.follow() == []
+    assert "one.unfinished.tgz comes with the next call: gpu.journal" in capsys.readouterr().out
+    assert (visit.root / "call-1" / gpu_session.STATE).exists()
+
+
 def test_the_state_and_the_workers_words_are_shown(visit: Visit, capsys: pytest.CaptureFixture[str]) -> None:
     visit.step("one", Status.NO_TIME)
     visit.follow()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import tomllib
@@ -92,9 +93,8 @@ def test_a_steps_estimate_is_not_below_its_launches(file: Path) -> None:
         chosen = {s.dest: options.get(s.option) for s in SETTINGS}
         profile = load_profile(options["--profile"], overrides=list(from_arguments(chosen, sets))).model
         assert profile.host.gpus * profile.host.lanes == one.gpus, one.name
-        if not profile.serve.flags.get("enforce-eager"):  # the profile's estimate is of compiled starts
-            planned = make_plan("s", profile, stack("a"), stack("b"))
-            assert one.seconds >= 0.85 * planned.estimate_s, one.name
+        planned = make_plan("s", profile, stack("a"), stack("b"))
+        assert one.seconds >= planned.estimate_s, one.name
 
 
 @pytest.mark.parametrize("script", sorted((PROJECT / "tools" / "visit").glob("*.sh")), ids=lambda script: script.name)
@@ -133,3 +133,22 @@ def test_what_the_harness_imports_and_the_machine_lacks_is_packed() -> None:
     script = (PROJECT / "tools" / "visit" / "pack.sh").read_text("utf-8").replace("\\\n", " ")
     [packed] = re.findall(r"for name in ([^;]+);", script)
     assert needed(project["dependencies"], set()) - HELD == set(packed.split())
+
+
+GIT = "#!/bin/sh\nfor last; do :; done\nmkdir -p $last\n"
+PIP = '#!/bin/sh\nwhile [ "$1" != -d ]; do shift; done\ntouch "$2/new.whl"\n'
+
+
+def test_what_an_earlier_pack_left_does_not_travel(tmp_path: Path) -> None:
+    """Its wheels may lack one that the harness needs since."""
+    for name, text in (("git", GIT), ("docker-registry", GIT), ("python-stub", PIP)):
+        (tmp_path / name).write_text(text, "utf-8")
+        (tmp_path / name).chmod(0o755)
+    old = tmp_path / "kit" / "run" / "whl" / "old.whl"
+    old.parent.mkdir(parents=True)
+    old.touch()
+    pack = PROJECT / "tools" / "visit" / "pack.sh"
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    subprocess.run(["sh", pack, tmp_path / "kit", "python-stub"], env=environment, check=True, capture_output=True)
+    assert [wheel.name for wheel in old.parent.iterdir()] == ["new.whl"]
+    assert (tmp_path / "kit" / "run" / "arrive.sh").exists()

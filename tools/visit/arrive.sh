@@ -22,7 +22,9 @@ cat > /tmp/env.sh <<E
 export PATH=/tmp/bin:$PATH
 export PYTHONPATH=/tmp/qualify:/tmp/harness-site:/tmp/site PYTHONUNBUFFERED=1 PYTEST_PLUGINS=harness.session.plugin
 export VLLM_USE_FLASHINFER_SAMPLER=0 HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1
+export TRITON_LIBCUDA_PATH=/usr/local/nvidia/lib64 # as in containers, for what runs without one
 # Multicast may put the host's GPUs, which others share, out of service.
+export VLLM_ALLREDUCE_USE_SYMM_MEM=0
 export NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVLS=1
 E
 . /tmp/env.sh

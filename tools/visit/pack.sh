@@ -10,17 +10,16 @@ out=$1 python=${2:-python3}
 project=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+rm -rf "$out/run" # wheels of an earlier pack may lack one that is needed since
 mkdir -p "$out/run/whl"
 git clone -q --depth 1 "file://$project" "$work/tree"
 tar -C "$work/tree" -czf "$out/run/tree.tgz" .
 xz -6 -T0 -c "$(command -v docker-registry)" > "$out/run/docker-registry.xz"
 cp "$project/tools/visit/arrive.sh" "$out/run/"
-if [ -z "$(ls "$out/run/whl")" ]; then
-  lock="$project/requirements/harness.lock"
-  for name in docker pytest pytest-xdist pydantic pydantic-core annotated-types typing-inspection \
-    cryptography cffi pycparser securesystemslib ruptures tzdata zstandard; do
-    grep -iE "^$(echo "$name" | sed 's/[-_]/[-_]/g')==" "$lock"
-  done | xargs "$python" -m pip download -q --no-deps --only-binary=:all: --python-version 3.12 --implementation cp \
-    --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 -d "$out/run/whl"
-fi
+lock="$project/requirements/harness.lock"
+for name in docker pytest pytest-xdist pydantic pydantic-core annotated-types typing-inspection \
+  cryptography cffi pycparser securesystemslib ruptures tzdata zstandard; do
+  grep -iE "^$(echo "$name" | sed 's/[-_]/[-_]/g')==" "$lock"
+done | xargs "$python" -m pip download -q --no-deps --only-binary=:all: --python-version 3.12 --implementation cp \
+  --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 -d "$out/run/whl"
 du -sh "$out/run"

@@ -59,14 +59,15 @@ type = "free_mib_min_change"
 change_mib = 250.0
 """
 
-DEEPER = """
+NEGATIVE = """
 [forge]
 layers = 32
-"""
-OTHER_ANSWERS = """
-[forge]
 wrong_drafts = 0.5
 changed_successor = true
+"""
+DECODE_CONTEXT_PARALLEL = """
+[serve.flags]
+decode-context-parallel-size = 2
 """
 
 STACK = """\
@@ -138,8 +139,8 @@ class Pulls:
             "fixed": ("the same kernel, prewarmed before KV sizing", (FEATURE, FIXED), CLAIMS),
             "wrong": ("the same kernel, prewarmed for the wrong constant", (FEATURE, WRONG), CLAIMS),
             "one-rank": ("the kernel on one rank alone", (ONE_RANK_ONLY,), ""),
-            "deeper": ("negative control: eight times the layers, the same answers", (), DEEPER),
-            "other-answers": ("negative control: worse drafts, and one changed successor", (), OTHER_ANSWERS),
+            "negative": ("negative controls: more layers, worse drafts, one changed successor", (), NEGATIVE),
+            "dcp": ("decode-context parallel over two ranks", (), DECODE_CONTEXT_PARALLEL),
         }
         files = {}
         for name, (description, pulls, claims) in wanted.items():

@@ -84,7 +84,8 @@ def test_the_stacks_can_be_locked_and_the_fix_goes_onto_the_fault(
 
 def test_controls_and_negative_controls_change_no_file(pulls: Pulls) -> None:
     files = pulls.stacks(REFERENCE, SITE)
-    for name in ("pristine", "deeper", "other-answers"):
+    for name in ("pristine", "negative", "dcp"):
         stack = load_stack(str(files[name])).model
         assert stack.components[0].heads == ()
-        assert bool(stack.forge) == (name != "pristine")
+        assert bool(stack.forge) == (name == "negative")
+        assert stack.serve.flags == ({"decode-context-parallel-size": 2} if name == "dcp" else {})
