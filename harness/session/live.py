@@ -87,7 +87,7 @@ class LiveLaunch:
 
     def resident_mib(self) -> int:
         """Resident memory of the server's processes now, in MiB."""
-        return sum(self._server.resident_bytes().values()) >> 20 if self._server is not None else 0
+        return sum(u.rss_bytes for u in self._server.usage().values()) >> 20 if self._server is not None else 0
 
     def sample_memory(self) -> None:
         """Take a memory sample now, between those that are taken all the time."""

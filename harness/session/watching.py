@@ -40,7 +40,7 @@ class Watching:
         """Watch the server's processes, and know them on the GPUs."""
         self._gpus.own(server.host_pids())
         pss = None if self.gpu else proportional_bytes  # beside GPUs it costs, and decides nothing
-        self._host = HostSampler(server.resident_bytes, self._folder.host_samples_file, read_pss=pss)
+        self._host = HostSampler(server.usage, self._folder.host_samples_file, read_pss=pss)
         self._host.start()
 
     def read(self, *, everything: bool = False) -> None:
