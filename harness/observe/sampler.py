@@ -14,6 +14,7 @@ import psutil
 from harness.evidence.pipe import removed
 from harness.evidence.stream import whole
 from harness.observe.gpu.journal import Journal, lines
+from harness.observe.vanished import vanished_worker
 
 PERIOD_S = 0.25
 PSS_SHARE = 0.02
@@ -91,6 +92,10 @@ class HostSampler:
         """Take a sample at this moment, PSS included, whatever the pace."""
         self._pss_due_ns = 0
         self._take()
+
+    def vanished_worker(self) -> str | None:
+        """The rank whose process was gone before the others, by the samples so far; before `finish` only."""
+        return vanished_worker(lines(self._journal_file)) if self._journal is not None else None
 
     def finish(self) -> None:
         """Stop and write the samples as typed columns: see `COLUMNS`; all but the process are int64.

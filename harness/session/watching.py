@@ -50,6 +50,12 @@ class Watching:
             with contextlib.suppress(OSError):
                 self._host.read_now()
 
+    def vanished_worker(self) -> str | None:
+        """The rank whose process was gone before the others, as the samples tell it so far."""
+        with contextlib.suppress(OSError):
+            return self._host.vanished_worker() if self._host is not None else None
+        return None
+
     def server_ended(self) -> bool | None:
         """Wait for the GPUs' memory; see `GpuGuard.server_ended`."""
         return self._gpus.server_ended()
