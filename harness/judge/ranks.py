@@ -6,17 +6,19 @@ never 0: many lines of vLLM are printed by the first rank alone (notes/vllm.md 1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.judge.late import is_late_line, late_from
 from harness.judge.ledger import SEEN, tracer_state
 from harness.judge.read import LaunchEvidence
+from harness.judge.samples import ProcessReadings
 from harness.observe.jit.trace import TraceEvent, read_trace
 from harness.observe.log import Event, Kind
 from harness.observe.log.placed import Placed, placed
 from harness.observe.log.process import rank_name, rank_order
 from harness.observe.memory import Series
+from harness.words import Step
 
 PerRank = Mapping[str, float | None]
 """By rank, in their order; None where that rank does not tell."""
@@ -24,6 +26,7 @@ PerRank = Mapping[str, float | None]
 VERBOSE = "--jit-monitor-verbose"
 COMPILE_LINES = (Kind.CACHE_MISS, Kind.CACHE_HIT, Kind.KERNEL_COMPILE)
 START_UP_LINES = (Kind.LOAD_BEGIN, Kind.MODEL_LOADED, Kind.WEIGHTS, Kind.KV_MEMORY, Kind.MEMORY_FIXED, Kind.GRAPHS)
+TIMED = (Step.PREFILL, Step.DECODE)
 TITLE = "VLLM::"
 """How vLLM begins the title of each of its processes; the rest is the name that its lines carry."""
 
@@ -128,13 +131,42 @@ def host_mib(
 
     By the process's title, else by the pid that the log names, unless a container numbers its own.
     """
-    own = launch.record is None or launch.record.container is None
+    found = {r: pick(p.pss if measure == "PSS" else p.rss) for r, p in _processes(launch, known)}
+    return _by_rank(known, found)
+
+
+def cpu_s(launch: LaunchEvidence, known: Ranks) -> PerRank:
+    """CPU time of each rank's process in the prefill and decode passes together, in seconds.
+
+    What it tells, seen on vLLM 0.32.0 CPU with two ranks: a rank that is kept from running (it sleeps, is stopped, or
+    loses its core to others) has less than the others, since those spin while they wait for it. A rank that computes
+    more than the others does not show: 15 ms of work added to each of its steps gave both ranks the same. A step that
+    is slower on every rank shows as more on every one. Ranks on GPUs were not looked at.
+    """
+    passes = [w.window for step in TIMED for w in launch.windows_in(step)]
     found: dict[str, float | None] = {}
+    for rank, process in _processes(launch, known):
+        spent = [process.cpu.spent_s(w.begin_ns, w.end_ns) for w in passes]
+        told = [s for s in spent if s is not None]
+        # A child that has not yet been given its own program has the worker's title.
+        if told and len(told) == len(spent) and sum(told) >= (found.get(rank) or 0.0):
+            found[rank] = sum(told)
+    return _by_rank(known, found)
+
+
+def core_share(launch: LaunchEvidence, known: Ranks) -> PerRank:
+    """The same in percent of the passes' own time: 100 is one core, all the time."""
+    whole = sum(w.window.end_ns - w.window.begin_ns for step in TIMED for w in launch.windows_in(step)) / 1e9
+    return {r: None if s is None or whole <= 0 else 100 * s / whole for r, s in cpu_s(launch, known).items()}
+
+
+def _processes(launch: LaunchEvidence, known: Ranks) -> Iterator[tuple[str, ProcessReadings]]:
+    """Sampled processes that are a rank."""
+    own = launch.record is None or launch.record.container is None
     for process in launch.processes:
         rank = _titled(process.name) or (known.by_pid.get(process.pid) if own else None)
         if rank is not None:
-            found[rank] = pick(process.pss if measure == "PSS" else process.rss)
-    return _by_rank(known, found)
+            yield rank, process
 
 
 def _spread(found: Mapping[str, float]) -> tuple[float, float]:

@@ -14,7 +14,7 @@ from harness.errors import BundleError
 from harness.evidence.bundle import LaunchDir, read_lines, read_record
 from harness.evidence.names import name_fault
 from harness.image.identity import FoundImage, Verification
-from harness.judge.samples import GpuEvidence, HostMemory, ProcessMemory, gpu_evidence, host_memory, process_memory
+from harness.judge.samples import GpuEvidence, HostMemory, ProcessReadings, gpu_evidence, host_memory, process_readings
 from harness.observe import prometheus
 from harness.observe.clocks import jump_s
 from harness.observe.jit.files import Entry
@@ -179,9 +179,9 @@ class LaunchEvidence:
         return host_memory(self.folder)
 
     @cached_property
-    def processes(self) -> tuple[ProcessMemory, ...]:
-        """The same, process by process."""
-        return process_memory(self.folder)
+    def processes(self) -> tuple[ProcessReadings, ...]:
+        """Memory and CPU time, process by process."""
+        return process_readings(self.folder)
 
     @cached_property
     def gpu(self) -> GpuEvidence:

@@ -10,6 +10,7 @@ from typing import Any
 from harness.errors import BundleError
 from harness.evidence.bundle import LaunchDir, read_lines
 from harness.evidence.names import printable
+from harness.observe.cpu import CpuTime
 from harness.observe.gpu.journal import COLUMNS, lines, row
 from harness.observe.gpu.nvml import Field
 from harness.observe.memory import MIB, Series
@@ -38,8 +39,8 @@ class HostMemory:
 
 
 @dataclass(frozen=True)
-class ProcessMemory:
-    """Memory of one process of the server."""
+class ProcessReadings:
+    """Memory and CPU time of one process of the server."""
 
     pid: int
     """On the host."""
@@ -47,6 +48,7 @@ class ProcessMemory:
     """The last one that it went by: a worker is named before it has its rank."""
     rss: Series = NONE
     pss: Series = NONE
+    cpu: CpuTime = field(default_factory=CpuTime)
 
 
 @dataclass(frozen=True)
@@ -82,8 +84,8 @@ def host_memory(folder: LaunchDir) -> HostMemory:
     """Samples of the server's processes, summed."""
     rss: dict[int, int] = {}
     pss: dict[int, int | None] = {}
-    columns = _columns(folder.host_samples_file, HOST_COLUMNS, list)
-    for time_ns, _, own, shared in zip(*(columns[name] for name in HOST_COLUMNS), strict=True):
+    columns = _columns(folder.host_samples_file, HOST_COLUMNS, _host_row)
+    for time_ns, _, own, shared, _ in zip(*(columns[name] for name in HOST_COLUMNS), strict=True):
         rss[time_ns] = rss.get(time_ns, 0) + own
         so_far = pss.get(time_ns, 0)
         pss[time_ns] = None if so_far is None or shared is None else so_far + shared
@@ -93,28 +95,29 @@ def host_memory(folder: LaunchDir) -> HostMemory:
     )
 
 
-def process_memory(folder: LaunchDir) -> tuple[ProcessMemory, ...]:
+def process_readings(folder: LaunchDir) -> tuple[ProcessReadings, ...]:
     """The same samples, process by process, in order of their pids."""
     names: dict[int, str] = {}
-    sizes: dict[int, list[tuple[int, int, int | None]]] = {}
-    columns = _columns(folder.host_samples_file, HOST_COLUMNS, list)
-    for time_ns, process, own, shared in zip(*(columns[name] for name in HOST_COLUMNS), strict=True):
+    readings: dict[int, list[tuple[int, int, int | None, int | None]]] = {}
+    columns = _columns(folder.host_samples_file, HOST_COLUMNS, _host_row)
+    for time_ns, process, own, shared, cpu_ns in zip(*(columns[name] for name in HOST_COLUMNS), strict=True):
         name, _, number = str(process).rpartition(":")
         if number.isascii() and number.isdigit() and len(number) < PID_DIGITS:
             before = names.setdefault(int(number), name)
             if not before.startswith(name):  # a process that ends may lose the end of its name
                 names[int(number)] = name
-            sizes.setdefault(int(number), []).append((time_ns, own, shared))
-    for found in sizes.values():
-        found.sort(key=lambda sample: sample[0])
+            readings.setdefault(int(number), []).append((time_ns, own, shared, cpu_ns))
+    for found in readings.values():
+        found.sort(key=lambda reading: reading[0])
     return tuple(
-        ProcessMemory(
+        ProcessReadings(
             pid,
             names[pid],
-            _series([(t, own) for t, own, _ in found]),
-            _series([(t, shared) for t, _, shared in found if shared is not None]),
+            _series([(t, own) for t, own, _, _ in found]),
+            _series([(t, shared) for t, _, shared, _ in found if shared is not None]),
+            CpuTime.of([(t, cpu_ns) for t, _, _, cpu_ns in found if cpu_ns is not None]),
         )
-        for pid, found in sorted(sizes.items())
+        for pid, found in sorted(readings.items())
     )
 
 
@@ -129,6 +132,11 @@ def gpu_evidence(folder: LaunchDir, watch: GpuWatch | None) -> GpuEvidence:
         gpus={uuid: _readings(columns, uuid) for uuid in uuids},
         events=tuple(read_lines(folder.gpu_events_file, GpuEvent)),
     )
+
+
+def _host_row(line: list[Any]) -> list[Any]:
+    """A line of the host sampler's journal; an older harness wrote none of CPU time."""
+    return [*line, None] if len(line) == len(HOST_COLUMNS) - 1 else line
 
 
 def _readings(columns: Mapping[str, Sequence[Any]], uuid: str) -> GpuReadings:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.errors import QualifyError
+from harness.observe.sampler import Usage
 from harness.records import ContainerFacts, Exit
 from harness.words import ExitCode
 
@@ -100,8 +101,8 @@ class Server(Protocol):
     def host_pids(self) -> tuple[int, ...]:
         """Pids on this host of its first processes, above all others; empty where they are not to be seen."""
 
-    def resident_bytes(self) -> dict[str, int]:
-        """Resident memory per process of the server; empty once it is gone."""
+    def usage(self) -> dict[str, Usage]:
+        """What each process of the server uses, by its `name:pid`; empty once it is gone."""
 
     def stop(self, grace_s: float) -> Exit:
         """Ask it to stop, wait, then end what is left of it. Safe to call twice."""

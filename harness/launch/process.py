@@ -25,6 +25,7 @@ from harness.launch.state import (
     remaining,
     this_process_started,
 )
+from harness.observe.sampler import Usage, usage
 from harness.records import ContainerFacts, Exit
 
 CHILDREN_END_S = 2.0
@@ -120,13 +121,13 @@ class ProcessServer:
         """See `Server.host_pids`."""
         return (self._process.pid,)
 
-    def resident_bytes(self) -> dict[str, int]:
-        """See `Server.resident_bytes`."""
-        sizes: dict[str, int] = {}
+    def usage(self) -> dict[str, Usage]:
+        """See `Server.usage`."""
+        found: dict[str, Usage] = {}
         for process in self._family():
             with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-                sizes[f"{process.name()}:{process.pid}"] = process.memory_info().rss
-        return sizes
+                found.update([usage(process)])
+        return found
 
     def stop(self, grace_s: float) -> Exit:
         """SIGTERM to the server, wait, SIGKILL to whatever is still ours; see `Server.stop`."""

@@ -1,25 +1,48 @@
-"""Watch the memory of a server's processes while it runs."""
+"""Watch memory and CPU time of a server's processes while it runs."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
 from harness.evidence.pipe import removed
 from harness.evidence.stream import whole
 from harness.observe.gpu.journal import Journal, lines
+from harness.observe.vanished import vanished_worker
 
 PERIOD_S = 0.25
 PSS_SHARE = 0.02
 """Reading PSS makes the kernel walk all pages of a process under its lock (11 ms per GiB), so it may take no
 more than this share of the time."""
 
-COLUMNS = ("mono_ns", "process", "rss_bytes", "pss_bytes")
+COLUMNS = ("mono_ns", "process", "rss_bytes", "pss_bytes", "cpu_ns")
+
+
+class Usage(NamedTuple):
+    """What one process uses at a moment."""
+
+    rss_bytes: int
+    cpu_ns: int | None = None
+    """User and system time of all its threads since it began, in steps of the kernel's clock tick (10 ms); None where
+    it could not be read. Children that it waited for are not in it."""
+
+
+def usage(process: psutil.Process) -> tuple[str, Usage]:
+    """Its `name:pid`, and what it uses; name and CPU time come of the same read.
+
+    Raises:
+        psutil.Error: it is gone, or not to be seen.
+    """
+    with process.oneshot():
+        name = f"{process.name()}:{process.pid}"
+        times = process.cpu_times()
+        return name, Usage(process.memory_info().rss, round((times.user + times.system) * 1e9))
 
 
 def proportional_bytes(process: str) -> int | None:
@@ -33,7 +56,7 @@ def proportional_bytes(process: str) -> int | None:
 
 
 class HostSampler:
-    """Samples memory per process in a thread: RSS at each period, PSS as often as it may cost.
+    """Samples each process in a thread: RSS and CPU time at each period, PSS as often as it may cost.
 
     Blind spot: what rises and falls within one period is not seen. Resident memory counts pages
     that processes share once per process, proportional memory once in all. A reading that fails,
@@ -42,13 +65,13 @@ class HostSampler:
 
     def __init__(
         self,
-        read: Callable[[], dict[str, int]],
+        read: Callable[[], Mapping[str, Usage]],
         path: Path,
         period_s: float = PERIOD_S,
         *,
         read_pss: Callable[[str], int | None] | None = None,
     ) -> None:
-        """`read` gives RSS in bytes by process, `read_pss` PSS of one of them; None = not read."""
+        """`read` gives what each process uses, `read_pss` PSS in bytes of one of them; None = not read."""
         self._read = read
         self._read_pss = read_pss
         self._path = path
@@ -70,8 +93,12 @@ class HostSampler:
         self._pss_due_ns = 0
         self._take()
 
+    def vanished_worker(self) -> str | None:
+        """The rank whose process was gone before the others, by the samples so far; before `finish` only."""
+        return vanished_worker(lines(self._journal_file)) if self._journal is not None else None
+
     def finish(self) -> None:
-        """Stop and write the samples as typed columns: see `COLUMNS`; sizes and times are int64.
+        """Stop and write the samples as typed columns: see `COLUMNS`; all but the process are int64.
 
         Raises:
             OSError: the disk is full; the journal stays.
@@ -104,18 +131,18 @@ class HostSampler:
         with self._taking:
             begin = time.monotonic_ns()
             try:
-                sizes = self._read()
+                found = self._read()
             except (psutil.Error, OSError):
                 return
-            shares = self._shares(sizes) if self._read_pss is not None and begin >= self._pss_due_ns else {}
-            for process, size in sizes.items():
-                self._journal.add([begin, process, size, shares.get(process)])
+            shares = self._shares(found) if self._read_pss is not None and begin >= self._pss_due_ns else {}
+            for process, (size, cpu_ns) in found.items():
+                self._journal.add([begin, process, size, shares.get(process), cpu_ns])
             self._journal.flush()
 
-    def _shares(self, sizes: dict[str, int]) -> dict[str, int | None]:
+    def _shares(self, found: Mapping[str, Usage]) -> dict[str, int | None]:
         assert self._read_pss is not None
         begin = time.monotonic_ns()
-        shares = {process: self._read_pss(process) for process in sizes}
+        shares = {process: self._read_pss(process) for process in found}
         end = time.monotonic_ns()
         self._pss_due_ns = end + round((end - begin) / PSS_SHARE)
         return shares

@@ -88,6 +88,7 @@ def lines(verdict: Verdict) -> list[Line]:
         *found.claims("cold_start"),
         *found.numbers("prefill", "PP, tok/s", "middle"),
         *found.decode(),
+        *found.numbers("CPU time by rank", "CPU time, s/rank", "least"),
         *found.claims("throughput"),
     ]
     return _merged(every)

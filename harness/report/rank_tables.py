@@ -10,7 +10,7 @@ from harness.judge.case import Case
 from harness.judge.ranks import PerRank, Ranks
 from harness.judge.read import LaunchEvidence
 from harness.judge.rows.memory import measure_of_all
-from harness.judge.rows.ranks import TRACER, Figure, figures
+from harness.judge.rows.ranks import CORE_SHARE, HOST, TRACER, Figure, figures
 from harness.records import PlannedLaunch
 from harness.report.launches import in_order
 from harness.report.text import tokens_text
@@ -46,14 +46,14 @@ def _figures(case: Case) -> list[Figure]:
     """The judge's, the tracer's where a launch was traced, and the host's memory at more moments."""
     measure = measure_of_all(case.launches.values())
     judged = figures(measure)
-    host = next(f for f in judged if f.file == "host.parquet")
+    host = next(f for f in judged if f.name == HOST)
     moments = [replace(host, name="host memory, idle", read=partial(_idle, measure=measure))]
     for c in sorted(case.contexts):
         read = partial(_first_prompt, context=c, measure=measure)
         moments.append(replace(host, name=f"host memory, first {tokens_text(c)}", read=read))
     end = replace(host, name="host memory, end")
     traced = [TRACER] if any(x.trace for x in case.plan.launches) else []
-    return [*traced, *(f for f in judged if f is not host), *moments, end]
+    return [*traced, *(f for f in judged if f is not host), CORE_SHARE, *moments, end]
 
 
 def _idle(launch: LaunchEvidence, known: Ranks, measure: str) -> PerRank:

@@ -87,7 +87,7 @@ class LiveLaunch:
 
     def resident_mib(self) -> int:
         """Resident memory of the server's processes now, in MiB."""
-        return sum(self._server.resident_bytes().values()) >> 20 if self._server is not None else 0
+        return sum(u.rss_bytes for u in self._server.usage().values()) >> 20 if self._server is not None else 0
 
     def sample_memory(self) -> None:
         """Take a memory sample now, between those that are taken all the time."""
@@ -153,9 +153,11 @@ class LiveLaunch:
         if status is LaunchStatus.COMPLETED and (death := self.death() or self._lost_worker()):
             status, stage, reason = LaunchStatus.FAILED, death.stage, death.reason
         changes: dict[str, object] = {}
+        vanished: str | None = None
         if self._server is not None:
             changes["effective_argv"] = self._server.effective_argv() or self._record.effective_argv
             self._watching.read(everything=True)
+            vanished = self._watching.vanished_worker()
             self.mark("stop asked", "launcher")
             exit_ = changes["exit"] = self._server.stop(self.plan.profile.timeouts.stop_s)
             self.mark("stopped", "launcher")
@@ -177,7 +179,7 @@ class LiveLaunch:
         write_json(self.folder.caches_file, self._cache_listings)
         if status is LaunchStatus.FAILED:
             changes["log_tail"] = tail(self.folder.log_file)
-            worker = _dead_worker(self.folder.log_file)
+            worker = _dead_worker(self.folder.log_file) or vanished
             reason = "; ".join(dict.fromkeys(filter(None, (reason, worker)))) or None
         changes |= {"status": status, "stage": stage, "reason": reason, "end_ns": time.monotonic_ns()}
         self._update(**changes)
@@ -204,8 +206,8 @@ class LiveLaunch:
         return LaunchFailed(self._stage(), f"the server ended by itself ({exit_.how})")
 
     def _lost_worker(self) -> LaunchFailed | None:
-        """A worker's death that the log tells of before the stop: its server needs up to ten seconds to end of it."""
-        worker = _dead_worker(self.folder.log_file)
+        """A worker's death before the stop, by the log or else its process: its server needs up to ten seconds."""
+        worker = _dead_worker(self.folder.log_file) or self._watching.vanished_worker()
         return None if worker is None else LaunchFailed(self._stage(), worker)
 
     def _stage(self) -> str:

@@ -40,7 +40,7 @@ class Watching:
         """Watch the server's processes, and know them on the GPUs."""
         self._gpus.own(server.host_pids())
         pss = None if self.gpu else proportional_bytes  # beside GPUs it costs, and decides nothing
-        self._host = HostSampler(server.resident_bytes, self._folder.host_samples_file, read_pss=pss)
+        self._host = HostSampler(server.usage, self._folder.host_samples_file, read_pss=pss)
         self._host.start()
 
     def read(self, *, everything: bool = False) -> None:
@@ -49,6 +49,12 @@ class Watching:
         if self._host is not None:
             with contextlib.suppress(OSError):
                 self._host.read_now()
+
+    def vanished_worker(self) -> str | None:
+        """The rank whose process was gone before the others, as the samples tell it so far."""
+        with contextlib.suppress(OSError):
+            return self._host.vanished_worker() if self._host is not None else None
+        return None
 
     def server_ended(self) -> bool | None:
         """Wait for the GPUs' memory; see `GpuGuard.server_ended`."""

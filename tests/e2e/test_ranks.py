@@ -12,6 +12,7 @@ import signal
 from pathlib import Path
 
 import psutil
+import pyarrow.parquet as pq
 import pytest
 
 from harness.config.load import load_profile
@@ -20,6 +21,7 @@ from harness.judge import ranks
 from harness.judge.case import read_case
 from harness.judge.read import LaunchEvidence
 from harness.observe.log import Kind
+from harness.observe.vanished import vanished_worker
 from harness.session.compose import engine_command
 from harness.words import Arm, ExitCode, LaunchStatus, Step, Word
 
@@ -102,6 +104,23 @@ def test_every_rank_has_its_own_lines_and_memory(done: Finished) -> None:
     stop = sound.mark_ns("stop asked")
     sizes = ranks.host_mib(sound, known, lambda series: series.last_before(stop))
     assert all(mib is not None and mib > 100 for mib in sizes.values()), sizes
+
+
+def test_every_rank_has_cpu_time_in_the_timed_passes(done: Finished) -> None:
+    sound = launch(done, killed=False)
+    spent = ranks.cpu_s(sound, ranks.ranks(sound))
+    assert list(spent) == ["TP0", "TP1"]
+    assert all(seconds is not None and seconds > 0 for seconds in spent.values()), spent
+
+
+def test_the_vanished_process_tells_the_same_rank_as_the_log(done: Finished) -> None:
+    """So the rank has a name where the log is lost; of the launch that was stopped nobody is blamed."""
+    for killed, told in ((True, "worker TP1 vanished"), (False, "None")):
+        found = launch(done, killed=killed)
+        stop = found.mark_ns("stop asked")
+        assert stop is not None
+        table = pq.read_table(found.folder.host_samples_file).to_pylist()
+        assert str(vanished_worker([*row.values()] for row in table if row["mono_ns"] <= stop)).startswith(told)
 
 
 def test_report_and_page_show_both_ranks(done: Finished) -> None:

@@ -12,7 +12,7 @@ from harness.evidence.bundle import Bundle, LaunchDir
 from harness.judge import ranks
 from harness.judge.case import read_case
 from harness.judge.read import LaunchEvidence
-from harness.judge.samples import process_memory
+from harness.judge.samples import process_readings
 from harness.observe.log import Kind
 from harness.observe.phases import LogClock
 from harness.records import Row
@@ -129,6 +129,73 @@ def test_a_slow_rank_shows_at_the_line_where_ranks_are_furthest_apart(tmp_path: 
     assert ranks.started_s(slow, known) == {"TP0": 3.0, "TP1": 9.0}
 
 
+# --- CPU time of each rank's process ------------------------------------------------------------------
+
+
+def busy(found: LaunchEvidence, cores: dict[str, float], *, begin: float = -1.0, end: float = 1.0) -> None:
+    """Samples of processes that use so many cores, from before the first timed pass to after the last one."""
+    timed = [w.window for w in found.windows if w.window.step in ranks.TIMED]
+    first, last = min(w.begin_ns for w in timed) + round(begin * 1e9), max(w.end_ns for w in timed) + round(end * 1e9)
+    rows = [[t, p, MIB, None, round(n * (t - first))] for t in (first, last) for p, n in cores.items()]
+    found.folder.host_samples_file.unlink()
+    found.folder.host_samples_file.with_suffix(".journal").write_text("".join(f"{json.dumps(r)}\n" for r in rows))
+
+
+def timed_s(found: LaunchEvidence) -> float:
+    return sum(w.window.end_ns - w.window.begin_ns for w in found.windows if w.window.step in ranks.TIMED) / 1e9
+
+
+FULL, HALF_OF_IT = "VLLM::Worker_TP0:55", "VLLM::Worker_TP1:56"
+
+
+def test_cpu_time_is_that_of_each_rank_in_the_timed_passes(tmp_path: Path) -> None:
+    found = launch(Session(tmp_path).both(start_lines=kv(1, 1)).build(), Arm.CONTROL)
+    busy(found, {FULL: 1.0, HALF_OF_IT: 0.5, "vllm:7": 9.0})
+    known, seconds = ranks.ranks(found), timed_s(found)
+    assert ranks.cpu_s(found, known) == pytest.approx({"TP0": seconds, "TP1": seconds / 2}, rel=1e-6)
+    assert ranks.core_share(found, known) == pytest.approx({"TP0": 100, "TP1": 50}, rel=1e-6)
+
+
+def test_a_child_that_has_still_the_ranks_title_does_not_hide_it(tmp_path: Path) -> None:
+    found = launch(Session(tmp_path).both(start_lines=kv(1, 1)).build(), Arm.CONTROL)
+    busy(found, {FULL: 1.0, HALF_OF_IT: 0.5, "VLLM::Worker_TP0:99": 0.01})
+    assert ranks.core_share(found, ranks.ranks(found))["TP0"] == pytest.approx(100, rel=1e-6)
+
+
+@pytest.mark.parametrize(("begin", "end"), [(0.001, 1.0), (-1.0, -0.001)], ids=["begins late", "ends early"])
+def test_cpu_time_of_passes_that_samples_do_not_cover_is_not_told(tmp_path: Path, begin: float, end: float) -> None:
+    found = launch(Session(tmp_path).both(start_lines=kv(1, 1)).build(), Arm.CONTROL)
+    busy(found, {FULL: 1.0, HALF_OF_IT: 0.5}, begin=begin, end=end)
+    assert ranks.cpu_s(found, ranks.ranks(found)) == {"TP0": None, "TP1": None}
+    assert ranks.core_share(found, ranks.ranks(found)) == {"TP0": None, "TP1": None}
+
+
+def test_the_rank_with_the_least_cpu_time_is_shown_with_the_range_and_gates_nothing(tmp_path: Path) -> None:
+    bundle = Session(tmp_path).both(start_lines=kv(1, 1)).build()
+    control, candidate = launch(bundle, Arm.CONTROL), launch(bundle, Arm.CANDIDATE)
+    busy(control, {FULL: 1.0, HALF_OF_IT: 1.0})
+    busy(candidate, {FULL: 1.0, HALF_OF_IT: 0.5})
+    row = Judged.of(bundle).row("CPU time by rank")
+    one, two = f"{timed_s(candidate) / 2:,.2f}", f"{timed_s(candidate):,.2f}"
+    assert (row.word, row.unit, row.candidate) == (Word.NOT_TESTED, "s/rank", f"{one} ({one}-{two})")
+    assert "CPU time of the rank in the measured windows" in row.reason
+    assert "worst of the candidate: TP1 in" in row.reason
+    assert row.reason.endswith("; no gate")
+    assert all(source.endswith("/host.parquet") for source in row.sources)
+
+
+def test_samples_of_a_harness_that_read_no_cpu_time_tell_none(tmp_path: Path) -> None:
+    bundle = Session(tmp_path).both(start_lines=kv(1, 1)).build()
+    for arm in Arm:
+        found = launch(bundle, arm)
+        times = [m.mono_ns for m in found.marks]
+        sampled(found.folder, *((t, process, 10, 9) for t in times for process in (FULL, HALF_OF_IT)))
+        assert ranks.cpu_s(found, ranks.ranks(found)) == {"TP0": None, "TP1": None}
+    row = Judged.of(bundle).row("CPU time by rank")
+    assert (row.word, *figures(row)) == (Word.NOT_TESTED, None, None)
+    assert Judged.of(bundle).row("host memory by rank").control is not None
+
+
 # --- memory of each rank's process -------------------------------------------------------------------
 
 
@@ -162,12 +229,12 @@ def test_in_a_container_a_pid_of_the_log_is_somebody_elses(tmp_path: Path) -> No
 def test_what_is_no_process_has_no_memory(tmp_path: Path, process: str) -> None:
     found = launch(Session(tmp_path).build(), Arm.CONTROL)
     sampled(found.folder, (1, process, 10, 9), (2, ":1", 10, 9))
-    assert [(p.pid, p.name, p.pss.mib) for p in process_memory(found.folder)] == [(1, "", (9.0,))]
+    assert [(p.pid, p.name, p.pss.mib) for p in process_readings(found.folder)] == [(1, "", (9.0,))]
 
 
 def test_a_name_that_lost_its_end_does_not_replace_the_whole_one(tmp_path: Path) -> None:
     found = launch(Session(tmp_path).build(), Arm.CONTROL)
     series = ("VLLM::Worker:5", "VLLM::Worker_TP3:5", "VLLM::Worker_TP:5")
     sampled(found.folder, *((n, name, 10 + n, None) for n, name in enumerate(series)))
-    [process] = process_memory(found.folder)
+    [process] = process_readings(found.folder)
     assert (process.name, process.rss.mib, process.pss.mib) == ("VLLM::Worker_TP3", (10.0, 11.0, 12.0), ())

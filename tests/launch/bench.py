@@ -67,7 +67,7 @@ class Running:
     @property
     def pid(self) -> int:
         """Of the server, while it runs."""
-        return until(lambda: [int(name.rpartition(":")[2]) for name in self.server.resident_bytes()])[0]
+        return until(lambda: [int(name.rpartition(":")[2]) for name in self.server.usage()])[0]
 
     @property
     def log(self) -> bytes:

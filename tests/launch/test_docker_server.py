@@ -232,12 +232,12 @@ class TestServing:
     def test_its_processes_are_seen_without_asking_the_engine(self, containers: Bench) -> None:
         script = "import subprocess as s; worker = s.Popen(['sleep', '600']); memory = b'x' * (100 << 20)"
         running = up(containers.start(f"{script}; {SLEEP}"))
-        sizes = until(running.server.resident_bytes)
-        assert max(sizes.values()) > 100 << 20
+        sizes = until(running.server.usage)
+        assert max(sizes.values()).rss_bytes > 100 << 20
         assert sorted(name.partition(":")[0] for name in sizes) == ["python3", "sleep"]
         argv = running.server.effective_argv()
         assert argv is not None
         assert argv[:2] == ("python3", "-c")
         running.stop(0)
-        assert running.server.resident_bytes() == {}
+        assert running.server.usage() == {}
         assert running.server.effective_argv() is None

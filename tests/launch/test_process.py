@@ -113,11 +113,25 @@ def test_the_system_is_asked_for_the_command_and_none_is_left_of_a_dead_one(benc
 def test_memory_is_that_of_the_server_and_its_children(bench: Bench) -> None:
     running = bench.script(child(SLEEP) + SLEEP)
     grandchild = running.wait_for_line()
-    sizes = until(lambda: s if len(s := running.server.resident_bytes()) == 2 else None)
-    assert any(name.endswith(f":{grandchild}") for name in sizes)
-    assert all(size > 1 << 20 for size in sizes.values())
+    found = until(lambda: u if len(u := running.server.usage()) == 2 else None)
+    assert any(name.endswith(f":{grandchild}") for name in found)
+    assert all(size > 1 << 20 for size, _ in found.values())
     running.server.stop(0)
-    assert running.server.resident_bytes() == {}
+    assert running.server.usage() == {}
+
+
+@pytest.mark.usefixtures("_impatient")
+def test_cpu_time_grows_with_what_a_process_computes_and_is_its_own(bench: Bench) -> None:
+    """The child burns 0.2 s, and the server itself waits."""
+    running = bench.script(child("import time\nwhile time.process_time() < 0.2: pass\n" + SLEEP) + SLEEP)
+    child_pid = running.wait_for_line()
+
+    def burnt() -> dict[str, int]:
+        found = {name.rpartition(":")[2]: cpu or 0 for name, (_, cpu) in running.server.usage().items()}
+        return found if found.get(str(child_pid), 0) >= 190_000_000 else {}
+
+    times = until(burnt)
+    assert times[str(running.pid)] < times[str(child_pid)]
 
 
 # --- how it ends ----------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from harness.launch import readiness
 from harness.launch.launcher import LaunchFailed
 from harness.launch.ports import free_port
 from harness.launch.readiness import FirstRequestServed, Healthy, ModelNamed, Stage, wait_until_ready
+from harness.observe.sampler import Usage
 from harness.records import Exit
 from tests.client.raw_server import raw_server, respond
 from tests.launch.bench import Bench, Running, until
@@ -38,7 +39,7 @@ class Standing:
     def host_pids(self) -> tuple[int, ...]:
         return ()
 
-    def resident_bytes(self) -> dict[str, int]:
+    def usage(self) -> dict[str, Usage]:
         return {}
 
     def stop(self, grace_s: float) -> Exit:

@@ -1,11 +1,13 @@
-"""Memory of a server over time: the file, the blind spot, and readings that fail."""
+"""Memory and CPU time of a server over time: the file, the blind spot, and readings that fail."""
 
 from __future__ import annotations
 
 import itertools
 import os
+import subprocess
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
@@ -13,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.observe.gpu.journal import lines
-from harness.observe.sampler import PERIOD_S, PSS_SHARE, HostSampler, proportional_bytes
+from harness.observe.sampler import PERIOD_S, PSS_SHARE, HostSampler, Usage, proportional_bytes, usage
 
 
 class Reading:
@@ -24,14 +26,19 @@ class Reading:
         self._left = len(results)
         self.taken = threading.Event()
 
-    def __call__(self) -> dict[str, int]:
+    def __call__(self) -> dict[str, Usage]:
         result = next(self._results)
         if self._left == 0:
             self.taken.set()
         self._left -= 1
         if isinstance(result, Exception):
             raise result
-        return result
+        return used(result)
+
+
+def used(sizes: Mapping[str, int]) -> dict[str, Usage]:
+    """Processes by their RSS alone."""
+    return {process: Usage(size) for process, size in sizes.items()}
 
 
 def sample(path: Path, read: Reading) -> list[tuple[str, int]]:
@@ -62,7 +69,35 @@ def test_columns_have_their_types_also_without_a_row(tmp_path: Path, results: tu
         "process": "string",
         "rss_bytes": "int64",
         "pss_bytes": "int64",
+        "cpu_ns": "int64",
     }
+
+
+def test_cpu_time_is_a_column_and_none_where_it_could_not_be_read(tmp_path: Path) -> None:
+    sampler = HostSampler(lambda: {"a:1": Usage(10, 7), "b:2": Usage(20)}, tmp_path / "host.parquet", period_s=60)
+    sampler.start()
+    sampler.read_now()
+    sampler.finish()
+    assert pq.read_table(tmp_path / "host.parquet")["cpu_ns"].to_pylist()[:2] == [7, None]
+
+
+def test_what_a_process_uses_is_the_kernels_own_figure() -> None:
+    times = os.times()
+    name, found = usage(psutil.Process())
+    assert name.endswith(f":{os.getpid()}")
+    assert found.rss_bytes > 1 << 20
+    assert found.cpu_ns is not None
+    later = os.times()
+    tick = 2 / os.sysconf("SC_CLK_TCK")  # of either part
+    assert times.user + times.system - tick <= found.cpu_ns / 1e9 <= later.user + later.system + tick
+
+
+def test_what_a_process_uses_that_is_gone_is_not_known() -> None:
+    with subprocess.Popen(["true"]) as child:
+        process = psutil.Process(child.pid)
+        child.wait()
+    with pytest.raises(psutil.NoSuchProcess):
+        usage(process)
 
 
 @pytest.mark.parametrize("error", [psutil.NoSuchProcess(1), psutil.AccessDenied(1), ProcessLookupError(), OSError()])
@@ -76,9 +111,9 @@ def test_what_rises_and_falls_within_a_period_is_not_seen(tmp_path: Path) -> Non
     memory = {"vllm:1": 10}
     looked = threading.Event()
 
-    def read() -> dict[str, int]:
+    def read() -> dict[str, Usage]:
         looked.set()
-        return dict(memory)
+        return used(memory)
 
     sampler = HostSampler(read, tmp_path / "host.parquet", period_s=60)
     sampler.start()
@@ -90,7 +125,7 @@ def test_what_rises_and_falls_within_a_period_is_not_seen(tmp_path: Path) -> Non
 
 
 def test_the_period_holds_while_readings_take_time(tmp_path: Path) -> None:
-    sampler = HostSampler(lambda: {"vllm:1": 1}, tmp_path / "host.parquet", period_s=0.05)
+    sampler = HostSampler(lambda: used({"vllm:1": 1}), tmp_path / "host.parquet", period_s=0.05)
     done = threading.Event()
     sampler.start()
     done.wait(0.28)
@@ -136,10 +171,10 @@ def test_pss_is_read_no_more_often_than_it_may_cost(tmp_path: Path) -> None:
     enough = threading.Event()
     readings = itertools.count()
 
-    def read() -> dict[str, int]:
+    def read() -> dict[str, Usage]:
         if next(readings) == 20:
             enough.set()
-        return {"vllm:1": 10}
+        return used({"vllm:1": 10})
 
     sampler = HostSampler(read, tmp_path / "host.parquet", period_s=0.001, read_pss=slow)
     sampler.start()
@@ -150,7 +185,7 @@ def test_pss_is_read_no_more_often_than_it_may_cost(tmp_path: Path) -> None:
 
 
 def test_pss_that_is_asked_for_is_read(tmp_path: Path) -> None:
-    sampler = HostSampler(lambda: {"vllm:1": 10}, tmp_path / "host.parquet", period_s=60, read_pss=lambda _: 7)
+    sampler = HostSampler(lambda: used({"vllm:1": 10}), tmp_path / "host.parquet", period_s=60, read_pss=lambda _: 7)
     sampler.start()
     for _ in range(3):
         sampler.read_now()

@@ -19,8 +19,14 @@ from harness.records import Row
 from harness.words import Arm, Word
 
 KV, STARTED, HOST = "KV memory by rank", "start-up by rank", "host memory by rank"
+CPU, CORE = "CPU time by rank", "share of a core by rank"
 MISSES, COMPILES = "compile misses by rank", "late compiles by rank"
 NAMED, TRACED = "late JIT by rank (engine's monitor)", "late JIT by rank (tracer)"
+
+CPU_TOLD = (
+    "CPU time of the rank in the measured windows (prefill and decode passes); the least is a rank that was kept from "
+    "running, while one that computes more does not show: those that wait for it spin"
+)
 
 
 @dataclass(frozen=True)
@@ -49,9 +55,11 @@ def figures(measure: str) -> tuple[Figure, ...]:
         Figure(KV, "GiB/rank", "what the rank had or was given for its KV cache", ranks.kv_gib, log, 2, most=False),
         Figure(HOST, "MiB/rank", f"{measure} of the rank's process before the stop", at_end, "host.parquet"),
         Figure(STARTED, "s/rank", "to the line at which ranks are furthest apart", ranks.started_s, log, 1),
+        Figure(CPU, "s/rank", CPU_TOLD, ranks.cpu_s, "host.parquet", 2, most=False),
     )
 
 
+CORE_SHARE = Figure(CORE, "%/rank", "the same, of the passes' own time", ranks.core_share, "host.parquet", most=False)
 TRACER = Figure(TRACED, "kernels/rank", "kernels that the tracer saw late", ranks.late_traced, "trace")
 
 

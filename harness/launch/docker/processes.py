@@ -8,6 +8,8 @@ from pathlib import Path
 
 import psutil
 
+from harness.observe.sampler import Usage, usage
+
 
 class HostProcesses:
     """The processes below a container's first one, which is docker-init.
@@ -29,13 +31,13 @@ class HostProcesses:
         """The first one's pid on this host; empty where it is not to be seen from here."""
         return () if self._init is None else (self._init.pid,)
 
-    def resident_bytes(self) -> dict[str, int]:
-        """Resident memory by process; empty where there is none to be seen."""
-        sizes: dict[str, int] = {}
+    def usage(self) -> dict[str, Usage]:
+        """What each of them uses; empty where there is none to be seen."""
+        found: dict[str, Usage] = {}
         for process in self._below():
             with contextlib.suppress(psutil.Error):
-                sizes[f"{process.name()}:{process.pid}"] = process.memory_info().rss
-        return sizes
+                found.update([usage(process)])
+        return found
 
     def _below(self) -> Iterator[psutil.Process]:
         if self._init is not None:

@@ -12,6 +12,7 @@ from harness.launch.docker.processes import HostProcesses
 from harness.launch.docker.stream import ContainerOutput
 from harness.launch.launcher import LaunchFailed, ServerSpec
 from harness.launch.logpipe import LogPipe
+from harness.observe.sampler import Usage
 from harness.records import ENGINE_STAGE, ContainerFacts, Exit
 
 SETTLE_S = 5.0
@@ -96,9 +97,9 @@ class DockerServer:
         """See `Server.host_pids`."""
         return self._processes.pids() if self._processes is not None else ()
 
-    def resident_bytes(self) -> dict[str, int]:
-        """See `Server.resident_bytes`."""
-        return self._processes.resident_bytes() if self._processes is not None else {}
+    def usage(self) -> dict[str, Usage]:
+        """See `Server.usage`."""
+        return self._processes.usage() if self._processes is not None else {}
 
     def stop(self, grace_s: float) -> Exit:
         """Stop, keep log and description, remove; see `Server.stop`."""

@@ -11,6 +11,7 @@ from tests.observe.shared_logs import log_bytes
 
 from .support import parsed
 
+FOUR = "golden/full_v0.32.0_cpu_tp4_mtp.log"
 SOUND, KILLED = "golden/full_v0.32.0_cpu_tp2_mtp.log", "golden/death_v0.32.0_cpu_tp2_worker_killed.log"
 DIED = "(EngineCore pid=1) ERROR 11-30 01:57:59 [multiproc_executor.py:315] Worker proc {} died unexpectedly{}.\n"
 LOADS = "({} pid={}) INFO 11-30 01:57:55 [cpu_model_runner.py:68] Starting to load model /models/forged...\n"
@@ -42,6 +43,18 @@ def test_ranks_are_in_the_order_of_their_numbers() -> None:
 def test_each_process_of_a_real_log_is_its_rank() -> None:
     found = placed(events([log_bytes(SOUND)]))
     assert (found.names, found.by_pid) == (("TP0", "TP1"), {29_304: "TP0", 29_305: "TP1"})
+
+
+def test_four_ranks_of_a_real_log_are_told_apart_line_by_line() -> None:
+    log = list(events([log_bytes(FOUR)]))
+    found = placed(log)
+    assert found.by_pid == {30_607: "TP0", 30_608: "TP1", 30_609: "TP2", 30_610: "TP3"}
+    assert found.names == ("TP0", "TP1", "TP2", "TP3")
+    assert [found.of(e) for e in log if e.kind is Kind.MEMORY_FIXED] == ["TP0", "TP2", "TP3", "TP1"]
+    assert [e.values["kv_gib"] for e in log if e.kind is Kind.MEMORY_FIXED] == [1.0] * 4
+    assert [found.of(e) for e in log if e.kind is Kind.LOAD_BEGIN] == ["TP3", "TP2", "TP0", "TP1"]
+    assert {found.of(e) for e in log if e.kind is Kind.WEIGHTS} == {"TP0"}  # the first rank alone prints them
+    assert dead_worker(log) is None
 
 
 def test_lines_from_before_the_rank_was_known_are_the_ranks_own() -> None:
