@@ -16,7 +16,7 @@ from harness.judge.samples import ProcessReadings
 from harness.observe.jit.trace import TraceEvent, read_trace
 from harness.observe.log import Event, Kind
 from harness.observe.log.placed import Placed, placed
-from harness.observe.log.process import rank_name, rank_order
+from harness.observe.log.process import rank_order, titled_rank
 from harness.observe.memory import Series
 from harness.words import Step
 
@@ -27,8 +27,6 @@ VERBOSE = "--jit-monitor-verbose"
 COMPILE_LINES = (Kind.CACHE_MISS, Kind.CACHE_HIT, Kind.KERNEL_COMPILE)
 START_UP_LINES = (Kind.LOAD_BEGIN, Kind.MODEL_LOADED, Kind.WEIGHTS, Kind.KV_MEMORY, Kind.MEMORY_FIXED, Kind.GRAPHS)
 TIMED = (Step.PREFILL, Step.DECODE)
-TITLE = "VLLM::"
-"""How vLLM begins the title of each of its processes; the rest is the name that its lines carry."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Ranks(Placed):
 def ranks(launch: LaunchEvidence) -> Ranks:
     """Every rank that a line of the log or a process's title names."""
     told = placed(launch.log)
-    titles = (name for p in launch.processes if (name := _titled(p.name)) is not None)
+    titles = (name for p in launch.processes if (name := titled_rank(p.name)) is not None)
     return Ranks(tuple(sorted({*told.names, *titles}, key=rank_order)), told.by_pid)
 
 
@@ -164,17 +162,13 @@ def _processes(launch: LaunchEvidence, known: Ranks) -> Iterator[tuple[str, Proc
     """Sampled processes that are a rank."""
     own = launch.record is None or launch.record.container is None
     for process in launch.processes:
-        rank = _titled(process.name) or (known.by_pid.get(process.pid) if own else None)
+        rank = titled_rank(process.name) or (known.by_pid.get(process.pid) if own else None)
         if rank is not None:
             yield rank, process
 
 
 def _spread(found: Mapping[str, float]) -> tuple[float, float]:
     return max(found.values()) - min(found.values()), max(found.values())
-
-
-def _titled(name: str) -> str | None:
-    return rank_name(name.removeprefix(TITLE)) if name.startswith(TITLE) else None
 
 
 def _compiles(launch: LaunchEvidence, known: Ranks, counts: Callable[[Event], bool]) -> PerRank:

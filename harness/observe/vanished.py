@@ -6,10 +6,8 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from harness.observe.log.process import rank_name, rank_order
+from harness.observe.log.process import TITLE, rank_order, titled_rank
 
-TITLE = "VLLM::"
-"""How vLLM begins the title of each of its processes; the rest is the name that its lines carry."""
 ENGINE = f"{TITLE}EngineCore"
 READINGS = 2
 """In so many readings without it must all others still be there: ends of one moment have no order."""
@@ -33,7 +31,7 @@ def vanished_worker(rows: Iterable[Sequence[Any]]) -> str | None:
         there = set()
         for _, process, rss, *_ in reading:
             title, _, pid = str(process).rpartition(":")
-            if (name := title if title.startswith(ENGINE) else _rank(title)) is not None:
+            if (name := title if title.startswith(ENGINE) else titled_rank(title)) is not None:
                 names[pid] = name
             if rss and pid in names:
                 there.add(names[pid])
@@ -51,7 +49,3 @@ def vanished_worker(rows: Iterable[Sequence[Any]]) -> str | None:
     first = min(gone, key=lambda name: (last_ns[name], rank_order(name)))
     ahead_s = (others_ns - last_ns[first]) / 1e9
     return f"worker {first} vanished (pid {pids[first]}, seen last {ahead_s:.1f} s before the others)"
-
-
-def _rank(title: str) -> str | None:
-    return rank_name(title.removeprefix(TITLE)) if title.startswith(TITLE) else None

@@ -62,3 +62,12 @@ def rank_name(name: str) -> str | None:
 def rank_order(name: str) -> tuple[tuple[str, int], ...]:
     """Sorts what `rank_name` gives: TP2 before TP10."""
     return tuple((what, int(number)) for what, number in _PLACE.findall(name))
+
+
+TITLE = "VLLM::"
+"""How vLLM begins the title of each of its processes; the rest is the name that its lines carry."""
+
+
+def titled_rank(title: str) -> str | None:
+    """The rank of a process by its title, `VLLM::Worker_TP1`; None where it is none's."""
+    return rank_name(title.removeprefix(TITLE)) if title.startswith(TITLE) else None
