@@ -43,6 +43,12 @@ _pools: dict[int, ThreadPoolExecutor] = {}
 T = TypeVar("T")
 
 
+class _Handing:
+    """Whether the main thread is handing work over at this moment."""
+
+    now = False
+
+
 @dataclass
 class _Appended:
     """What a file of lines holds as far as this process knows, and how the disk looked then."""
@@ -58,13 +64,18 @@ def uninterrupted(work: Callable[[], T]) -> T:
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
+    if _Handing.now:  # the garbage collector ran amidst `submit`, which holds a lock, and closes a file: seen to hang
+        return work()
     pool = _pools.get(os.getpid())
     if pool is None:
         pool = _pools[os.getpid()] = ThreadPoolExecutor(1, "pipe")
+    _Handing.now = True
     try:
         done = pool.submit(work)
     except RuntimeError:  # the interpreter ends, and starts no thread any more
         return work()
+    finally:
+        _Handing.now = False
     return done.result()
 
 

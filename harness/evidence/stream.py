@@ -122,6 +122,11 @@ class GrowingFile(io.RawIOBase):
         """Note what came through."""
         uninterrupted(self._close)
 
+    def __del__(self) -> None:
+        """Nobody closed it, and so the journal shows it: the collector may run amidst a line of the journal."""
+        if self._file is not None:
+            self._file.close()
+
     def _close(self) -> None:
         if self.closed:
             return
