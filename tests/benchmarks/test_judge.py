@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from benchmarks.judge import BEGIN, DOC, EFFECTS_PCT, END, NOISE_PCT, Looked, World, mtp, simulate
+from benchmarks.generated import generated
+from benchmarks.judge import DOC, EFFECTS_PCT, NOISE_PCT, Looked, World, mtp, simulate
 from harness.judge.stats.interval import Answer
 
 NO_WORSE = (Answer.PASS, Answer.SLOWER, Answer.IMPROVED)
@@ -84,9 +85,8 @@ def test_a_control_of_the_simulation_itself_arms_in_order_and_drift_would_be_cal
 
 
 def test_the_documents_tables_are_of_these_worlds() -> None:
-    text = DOC.read_text("utf-8")
-    generated = text.partition(BEGIN)[2].partition(END)[0]
-    rows = re.findall(r"^\| [\d.]+ % \| \d(?:, then 6)? \|.*$", generated, flags=re.MULTILINE)
+    tables = generated(DOC, "judge")
+    rows = re.findall(r"^\| [\d.]+ % \| \d(?:, then 6)? \|.*$", tables, flags=re.MULTILINE)
     assert len(rows) == 2 * len(NOISE_PCT) * 4
     assert all(row.count("/") == 3 * len(EFFECTS_PCT) for row in rows)
     # Written by these functions: one cell of each kind again, exactly as seeded.
