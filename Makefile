@@ -21,7 +21,7 @@ ENGINE := .venv-vllm/.complete
 help:
 	@echo "make qualify [PROFILE=name] [CONTROL=stack] [CANDIDATE=stack] [ARGS='--smoke']"
 	@echo "make selftest    candidates that are known to be worse: is each caught and named? ARGS=--quick: in a minute"
-	@echo "make test        every test, those against real vLLM included (about 25 minutes)"
+	@echo "make test        every test, those against real vLLM included (about 35 minutes)"
 	@echo "make test-fast   tests that need no engine and start no session"
 	@echo "make setup | doctor | lint | format | lock | clean"
 
