@@ -18,6 +18,7 @@ from harness.observe.log import Event, Kind
 from harness.observe.log.placed import Placed, placed
 from harness.observe.log.process import rank_order, titled_rank
 from harness.observe.memory import Series
+from harness.records import Window
 from harness.words import Step
 
 PerRank = Mapping[str, float | None]
@@ -141,7 +142,7 @@ def cpu_s(launch: LaunchEvidence, known: Ranks) -> PerRank:
     more than the others does not show: 15 ms of work added to each of its steps gave both ranks the same. A step that
     is slower on every rank shows as more on every one. Ranks on GPUs were not looked at.
     """
-    passes = [w.window for step in TIMED for w in launch.windows_in(step)]
+    passes = _passes(launch)
     found: dict[str, float | None] = {}
     for rank, process in _processes(launch, known):
         spent = [process.cpu.spent_s(w.begin_ns, w.end_ns) for w in passes]
@@ -154,8 +155,12 @@ def cpu_s(launch: LaunchEvidence, known: Ranks) -> PerRank:
 
 def core_share(launch: LaunchEvidence, known: Ranks) -> PerRank:
     """The same in percent of the passes' own time: 100 is one core, all the time."""
-    whole = sum(w.window.end_ns - w.window.begin_ns for step in TIMED for w in launch.windows_in(step)) / 1e9
+    whole = sum(w.end_ns - w.begin_ns for w in _passes(launch)) / 1e9
     return {r: None if s is None or whole <= 0 else 100 * s / whole for r, s in cpu_s(launch, known).items()}
+
+
+def _passes(launch: LaunchEvidence) -> list[Window]:
+    return [w.window for step in TIMED for w in launch.windows_in(step)]
 
 
 def _processes(launch: LaunchEvidence, known: Ranks) -> Iterator[tuple[str, ProcessReadings]]:
