@@ -70,6 +70,15 @@ def test_whatever_is_damaged_is_refused_or_read_and_some_of_it_would_have_killed
     assert child.check(honest, TYPES, rows=50).rows == 50, "the next one has a new child"
 
 
+def test_one_that_is_damaged_and_cut_off_is_refused(honest: Path, tmp_path: Path, child: Reader) -> None:
+    path, content = tmp_path / "gpu.parquet", honest.read_bytes()
+    for seed in range(200):
+        path.write_bytes(damaged(content, seed)[: len(content) * seed // 200])
+        with pytest.raises(HostileParquetError) as caught:
+            child.check(path, TYPES, rows=50)
+        assert str(caught.value).isprintable()
+
+
 def test_one_that_never_answers_is_given_up(honest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sleeper = tmp_path / "sleeper"
     sleeper.write_text("#!/bin/sh\nexec sleep 600\n", "utf-8")
