@@ -50,8 +50,11 @@ def run_suites(bundle: Bundle, pytest_arguments: list[str]) -> int:
         str(PROJECT / "suites"),
         f"--qualify-bundle={bundle.root}",
         f"--rootdir={PROJECT}",
-        "-p",
-        "no:cacheprovider",
+        # Plugins of other packages of the environment change how a session runs, or end it: only these.
+        "--disable-plugin-autoload",
+        *("-p", "harness.session.plugin"),
+        *("-p", "xdist"),
+        *("-p", "no:cacheprovider"),
         "-v",
         "--capture=no",  # the progress display owns the terminal, and suites' output goes to the log
         *(["-n", str(lanes), "--dist", "loadgroup"] if lanes > 1 else []),

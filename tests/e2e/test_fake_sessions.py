@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from itertools import pairwise
 from pathlib import Path
@@ -115,6 +116,20 @@ class TestLanes:
         assert spans[0][0][0] < spans[1][-1][1], "the lanes did not run side by side"
         assert spans[1][0][0] < spans[0][-1][1], "the lanes did not run side by side"
         assert done.row("launch order").word is Word.PASS
+
+    def test_plugins_of_others_in_the_environment_take_no_part(
+        self, results: Path, profile: str, tmp_path: Path
+    ) -> None:
+        """As pytest-benchmark on a GPU host did, whose warning of lanes ended the session."""
+        site = tmp_path / "site"
+        (site / "nosy-1.0.dist-info").mkdir(parents=True)
+        (site / "nosy-1.0.dist-info" / "METADATA").write_text("Name: nosy\nVersion: 1.0\n", "utf-8")
+        (site / "nosy-1.0.dist-info" / "entry_points.txt").write_text("[pytest11]\nnosy = nosy\n", "utf-8")
+        (site / "nosy.py").write_text("def pytest_configure():\n    raise RuntimeError('no lanes, please')\n", "utf-8")
+        search = os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH", ""))))
+        arguments = ("--profile", profile, "--modes", "mtp0,mtp1", "--lanes", "2")
+        done = run(results, *arguments, env={"PYTHONPATH": search})
+        assert done.code == ExitCode.PASS, done.out
 
     def test_a_distribution_that_ignores_lanes_cannot_share_one(self, results: Path, profile: str) -> None:
         """As pytest 9.2.0 with xdist 3.8.0 did: the operating system's lock is the second wall."""

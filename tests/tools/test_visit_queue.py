@@ -97,17 +97,22 @@ def test_a_program_that_fails_is_broken_and_its_words_are_taken_home(tmp_path: P
     assert "no such thing" in (tmp_path / "out" / "breaks.log").read_text("utf-8")
 
 
-def test_a_session_is_done_with_whatever_verdict_and_broken_without_a_bundle(
+def test_a_session_is_done_with_a_verdict_about_the_engine_and_broken_without_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "results" / "s-1").mkdir(parents=True)
     (tmp_path / "results" / "s-1" / "verdict.json").write_text("{}", "utf-8")
-    says = {"fails": f"print('bundle {tmp_path}/results/s-1'); raise SystemExit(1)", "refused": "raise SystemExit(2)"}
+    names = f"print('bundle {tmp_path}/results/s-1');"
+    says = {
+        "fails": f"{names} raise SystemExit(1)",
+        "unready": f"{names} raise SystemExit(3)",
+        "refused": "raise SystemExit(2)",
+    }
     monkeypatch.setattr(Step, "argv", lambda self, python, _: [python, "-c", says[self.name]])
     sessions = [Step(name=name, seconds=1, why="to see", run=("x",)) for name in says]
     made = queue(tmp_path, *sessions)
     made.run()
-    assert statuses(made) == {"fails": Status.DONE, "refused": Status.BROKEN}
+    assert statuses(made) == {"fails": Status.DONE, "unready": Status.BROKEN, "refused": Status.BROKEN}
     assert made.state.steps["fails"].bundle == "s-1"
     with tarfile.open(tmp_path / "out" / "fails.tgz") as archive:
         assert "s-1/verdict.json" in archive.getnames()

@@ -21,6 +21,7 @@ from tools.visit.state import Progress, State, Status
 
 BUNDLE = re.compile(r"^bundle (\S+)$", re.MULTILINE)
 """How `qualify run` says where its bundle lies."""
+VERDICTS = {ExitCode.PASS, ExitCode.FAIL, ExitCode.VOID, ExitCode.INCONCLUSIVE}
 POLL_S = 0.2
 END_S = 40.0
 """For a session that is told to stop: it stops its server and seals what it has."""
@@ -110,8 +111,8 @@ class Queue:
         progress = self.state.steps[one.step.name]
         progress.code, progress.took_s = one.process.returncode, self.clock() - one.began
         bundles = BUNDLE.findall(one.log.read_text("utf-8", "replace"))
-        # A session that wrote a bundle came to a verdict, whatever it is; what is no session has none.
-        fine = bool(bundles) and progress.code in set(ExitCode) if one.step.run else progress.code == 0
+        # A session is done once it came to a verdict about the engine, whatever it is; what is no session has none.
+        fine = bool(bundles) and progress.code in VERDICTS if one.step.run else progress.code == 0
         progress.status = status or (Status.DONE if fine else Status.BROKEN)
         if bundles:
             bundle = Path(bundles[-1])
