@@ -64,6 +64,7 @@ class Gates(Strict):
     kv_tokens_pct: PositiveFloat = 1.0
     free_mib_warn: PositiveFloat = 512.0
     free_mib_fail: PositiveFloat = 256.0
+    kept_mib_warn: PositiveFloat = 64.0
     near_tie_nat: PositiveFloat = 0.1
 
 

@@ -28,6 +28,7 @@ GRAVITY: tuple[Word, ...] = (
 
 _DECODE = re.compile(r"decode(?: steps)?(?:, \d+ streams)?")
 FIRST_PROMPT = "lowest free in first prompt"
+KEPT = "memory kept by first prompt"
 LATE = (
     ("late JIT (engine's monitor)", "late JIT, engine's monitor"),
     ("late compiles (caches)", "late JIT, compile caches"),
@@ -172,7 +173,10 @@ class _Table:
                 yield Line(title, found.state, *texts(row, sides), delta if all(sides) else "?", row.word)
 
     def free(self) -> Iterator[Line]:
-        """Free memory at idle, lowest in the first long prompt, at the end: the word is that of the lowest of all."""
+        """Free memory at idle, lowest in the first long prompt, at the end.
+
+        The word is the gravest one of the lowest of all, and of what the first prompts kept for good.
+        """
         for found in self._shown("lowest free"):
             place = found.row
             longest = max((r.context_tokens or 0 for r in self._rows if r.name == FIRST_PROMPT), default=0)
@@ -189,7 +193,9 @@ class _Table:
             delta = " → ".join(difference(a, b) for a, b in zip(*sides, strict=True))
             first = f"first {tokens_text(longest)} prompt" if longest else "first prompt"
             title = f"free MiB/rank: idle → {first} → end"
-            yield Line(title, found.state, chains[0], chains[1], delta if all(lowest) else "?", place.word)
+            kept = [self._beside(place, KEPT, c) for c in {r.context_tokens for r in self._rows if r.name == KEPT}]
+            word = min((row.word for row in (place, *kept) if row), key=GRAVITY.index)
+            yield Line(title, found.state, chains[0], chains[1], delta if all(lowest) else "?", word)
 
     def acceptance(self) -> Iterator[Line]:
         """Accepted and drafted tokens of each step as counted, then the mean acceptance length."""

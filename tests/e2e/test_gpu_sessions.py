@@ -65,6 +65,10 @@ class TestPhases:
         )
         assert taken == {64: ("0", "0"), 2048: ("0", "700")}
         assert kept == {64: ("0", "0"), 2048: ("0", "150")}
+        words = {r.context_tokens: r.word for r in done.rows("memory kept by first prompt")}
+        assert (words, done.code) == ({64: Word.PASS, 2048: Word.WARN}, ExitCode.PASS)
+        row = done.row("memory kept by first prompt", context_tokens=2048)
+        assert row.reason.startswith("taken late and not given back: 150 MiB more than in the control, 001-candidate")
         assert done.row("lowest free in first prompt", context_tokens=2048).candidate == "1,348"
         assert done.row("free at the end").candidate == "1,898"
         row = done.row("lowest free")
@@ -390,6 +394,15 @@ class TestFourRanks:
         page = (done.bundle.report_dir / "report.html").read_text("utf-8")
         assert "148 <span" in page
         assert "(1,900, GPU 2)" in page
+
+    def test_what_one_rank_keeps_for_good_is_a_warning_that_names_it(self, bench: GpuBench) -> None:
+        bench.gpus = self.FOUR
+        done = bench.run(candidate="gpu-keeps=100,on-rank=2", arguments=self.LOUD)
+        row = done.row("memory kept by first prompt", context_tokens=2048)
+        assert (row.word, row.candidate, done.code) == (Word.WARN, "100 (0-100)", ExitCode.PASS), done.out
+        assert "100 MiB more than in the control, 001-candidate-mtp1-engine-cold, GPU 2" in row.reason
+        [line] = [x for x in self.comment(done).splitlines() if x.startswith("| free MiB/rank")]
+        assert line.split(" | ")[1] == "**warn**"
 
     def test_a_kernel_that_is_late_on_one_rank_alone_is_late(self, bench: GpuBench) -> None:
         bench.gpus = self.FOUR

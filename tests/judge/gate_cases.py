@@ -345,6 +345,10 @@ CASES: dict[str, Tripped] = {
     "kv-less": Tripped(plain(kv_tokens=2_070_000), told="beyond the margin of 1 %"),
     "free-low": Tripped(gpu(Arm.CANDIDATE, free=LOW), told="below 512 MiB: 500 MiB"),
     "free-too-low": Tripped(gpu(Arm.CANDIDATE, free=TOO_LOW), told="below 256 MiB: 200 MiB"),
+    "kept-more": Tripped(
+        gpu(Arm.CANDIDATE, free={**Seen().free, "after long": 880}),
+        told="70 MiB more than in the control, 001-candidate",
+    ),
     "claim-kv": Tripped(
         claims({"type": "kv_tokens_min_change", "change_tokens": -1000}, kv_tokens=2_096_000), told="REFUTED"
     ),

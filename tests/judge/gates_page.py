@@ -27,6 +27,7 @@ END_TO_END: dict[str, str] = {
     "kv-less": "test_selftest::test_every_control_is_caught_and_named",
     "free-low": "test_gpu_sessions::test_the_lowest_free_memory_of_the_candidate_is_gated",
     "free-too-low": "test_gpu_sessions::test_the_lowest_free_memory_of_the_candidate_is_gated",
+    "kept-more": "test_gpu_sessions::test_what_a_first_long_prompt_takes_and_keeps_is_told_apart",
     "claim-kv": "test_every_gate::test_claims_about_kv_tokens_memory_and_start_are_refuted",
     "claim-free": "test_every_gate::test_claims_about_kv_tokens_memory_and_start_are_refuted",
     "claim-free-change": "test_every_gate::test_claims_about_kv_tokens_memory_and_start_are_refuted",

@@ -26,7 +26,9 @@ class Seen:
     """Of one launch; by default a GPU of 10,000 MiB of which the server leaves 1,000."""
 
     uuids: tuple[str, ...] = ("GPU-0",)
-    free: Mapping[str, float] = field(default_factory=lambda: {"before": 9_900, "idle": 1_000, "long": 900, "end": 950})
+    free: Mapping[str, float] = field(
+        default_factory=lambda: {"before": 9_900, "idle": 1_000, "long": 900, "after long": 950, "end": 950}
+    )
     """MiB by moment; a moment without a figure has no sample."""
     power_mw: Sequence[int] = (300_000,)
     reasons: Sequence[int] = (0,)

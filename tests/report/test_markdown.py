@@ -173,6 +173,20 @@ def test_free_memory_is_the_worst_rank_with_the_range_over_ranks_never_a_mean(so
     ]
 
 
+def test_free_memory_warns_where_a_first_prompt_kept_some_for_good(sound: Judged) -> None:
+    rows = (
+        row("free at idle", control="900", candidate="900"),
+        row("lowest free in first prompt", context=32_768, control="900", candidate="600"),
+        row("memory kept by first prompt", context=2048, control="0", candidate="300", word=Word.WARN),
+        row("memory kept by first prompt", context=32_768, control="0", candidate="0", word=Word.PASS),
+        row("free at the end", control="900", candidate="600"),
+        row("lowest free", control="900", candidate="600", word=Word.PASS),
+    )
+    assert [cells[:2] for cells in with_rows(sound, *rows)] == [
+        ["free MiB/rank: idle → first 32K prompt → end", "**warn**"]
+    ]
+
+
 def test_launches_come_together_as_the_worst_or_the_middle_one_with_their_range(sound: Judged) -> None:
     rows = (
         row("residency", control="100 / 104", candidate="103 (101-103) / 102 (100-102)"),

@@ -62,14 +62,7 @@ def rows(case: Case) -> Iterator[Row]:
                 context_tokens=c,
                 most=True,
             )
-            yield _shown(
-                cell,
-                "memory kept by first prompt",
-                lambda f, c=c: f.prompts.get(c, NOTHING).kept,  # type: ignore[misc]
-                "free before it, less free after it: taken late, and not given back",
-                context_tokens=c,
-                most=True,
-            )
+            yield _kept(case, cell, c)
         yield _gate(case, cell)
         yield _shown(cell, "free at the end", lambda f: f.end, "before the server was asked to stop")
         yield _shown(cell, "free after exit", lambda f: f.after, "after the server's end and the wait for its memory")
@@ -117,6 +110,42 @@ def _row(
         context_tokens=context_tokens,
         control=worst_and_range(sides[Arm.CONTROL], most=most),
         candidate=worst_and_range(sides[Arm.CANDIDATE], most=most),
+        unit="MiB/rank",
+        sources=_sources(cell),
+    )
+
+
+def _kept(case: Case, cell: Cell, context_tokens: int) -> Row:
+    """What a first prompt took for good: KV sizing did not know of it, whoever took it, and whether a line says so."""
+    most = case.plan.profile.gates.kept_mib_warn
+    of_prompt = {
+        arm: [(x, per_gpu(x, lambda f: f.prompts.get(context_tokens, NOTHING).kept)) for x in side if completed(x)]
+        for arm, side in cell.arms()
+    }
+    known = {arm: [(x, v) for x, v in side if v is not None] for arm, side in of_prompt.items()}
+    if any(not known[arm] or len(known[arm]) < len(of_prompt[arm]) for arm in known):
+        word, reason = Word.NOT_TESTED, _missing(cell)
+    else:
+        usual = [max(of_rank) for of_rank in zip(*(v for _, v in known[Arm.CONTROL]), strict=True)]
+        more = [(v[gpu] - usual[gpu], gpu, x) for x, v in known[Arm.CANDIDATE] for gpu in range(len(usual))]
+        excess, gpu, launch = max(more, key=lambda found: found[0])
+        if excess > most:
+            where = f"{launch.folder.id}{f', GPU {gpu}' if len(usual) > 1 else ''}"
+            word, reason = (
+                Word.WARN,
+                f"taken late and not given back: {excess:,.0f} MiB more than in the control, {where}",
+            )
+        else:
+            word, reason = Word.PASS, f"at most {most:g} MiB more than in the control on every rank"
+        reason += f"; free before it, less free after it{_blind_spot(cell)}"
+    sides = {arm: [v for _, v in side] for arm, side in of_prompt.items()}
+    return cell.row(
+        "memory kept by first prompt",
+        word,
+        reason,
+        context_tokens=context_tokens,
+        control=worst_and_range(sides[Arm.CONTROL], most=True),
+        candidate=worst_and_range(sides[Arm.CANDIDATE], most=True),
         unit="MiB/rank",
         sources=_sources(cell),
     )
