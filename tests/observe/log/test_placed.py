@@ -57,6 +57,23 @@ def test_four_ranks_of_a_real_log_are_told_apart_line_by_line() -> None:
     assert dead_worker(log) is None
 
 
+def test_ranks_of_tensor_and_context_parallelism_are_told_apart_line_by_line() -> None:
+    log = list(events([log_bytes("golden/h200x2_vllm0.25.1_mla_dcp2_mtp1.log")]))
+    found = placed(log)
+    assert (found.names, found.by_pid) == (("TP0 DCP0", "TP1 DCP1"), {410: "TP0 DCP0", 411: "TP1 DCP1"})
+    late = [(e.values["kernel"], found.of(e)) for e in log if e.kind is Kind.LATE_JIT]
+    assert late[:2] == [("_correct_attn_cp_out_kernel", "TP0 DCP0"), ("_correct_attn_cp_out_kernel", "TP1 DCP1")]
+    assert [of for _, of in late] == ["TP0 DCP0", "TP1 DCP1"] * 5
+
+
+def test_a_kernel_that_is_late_on_one_rank_is_that_ranks() -> None:
+    log = list(events([log_bytes("golden/h200x2_vllm0.25.1_tp2_mtp1_late_jit_on_one_rank.log")]))
+    found = placed(log)
+    late = [(e.values["kernel"], found.of(e)) for e in log if e.kind is Kind.LATE_JIT]
+    assert late[0] == ("_gather_long_context_kernel", "TP1")
+    assert sorted(late[1:]) == [("_topk_log_softmax_kernel", "TP0"), ("_topk_log_softmax_kernel", "TP1")]
+
+
 def test_lines_from_before_the_rank_was_known_are_the_ranks_own() -> None:
     log = list(events([log_bytes(SOUND)]))
     found = placed(log)
