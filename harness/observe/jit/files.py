@@ -12,7 +12,8 @@ Entry: TypeAlias = tuple[int, int | None]
 Listing: TypeAlias = Mapping[str, Entry]
 """Files by their path below the root of the caches."""
 
-KERNEL_SUFFIXES = (".cubin", ".hsaco", ".ptx", ".ttir", ".json")
+KERNEL_SUFFIXES = (".source", ".ttir", ".ttgir", ".llir", ".ptx", ".cubin", ".amdgcn", ".hsaco", ".json")
+"""Triton writes a file per stage of its compiler, and a group file that names them."""
 TRITON_FOLDER = "triton"
 
 

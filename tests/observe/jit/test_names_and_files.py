@@ -60,7 +60,11 @@ def test_a_file_without_a_time_is_told_by_its_size() -> None:
     [
         ("triton/HASH/_topk_kernel.cubin", "_topk_kernel"),
         ("triton/HASH/__grp___topk_kernel.json", "_topk_kernel"),
-        ("triton/HASH/launcher.so", None),
+        *(
+            (f"triton/HASH/_topk_kernel.{stage}", "_topk_kernel")
+            for stage in ("source", "ttir", "ttgir", "llir", "ptx", "amdgcn", "json")
+        ),
+        ("triton/HASH/__triton_launcher.cpython-312-x86_64-linux-gnu.so", None),
         ("inductor/ab/cab.py", None),
     ],
 )
