@@ -17,11 +17,10 @@ from harness.evidence.bundle import Bundle, write_atomically, write_record
 from harness.evidence.exported import is_export
 from harness.evidence.journal import read_journals
 from harness.evidence.manifest import KILLED, MANIFEST, seal, seal_killed
-from harness.evidence.originals import read_originals
 from harness.evidence.predicates import ended_text
 from harness.evidence.sessions import enter_end
 from harness.evidence.stream import growing_text
-from harness.judge.case import read_case
+from harness.judge.case import Case, read_case
 from harness.judge.verdict import judge_case
 from harness.paths import PROJECT, results_root
 from harness.records import Verdict
@@ -91,33 +90,40 @@ def finish(root: Path, interrupted: str | None) -> tuple[Verdict, list[str]]:
 
 
 def judge_and_report(bundle: Bundle) -> tuple[Verdict, list[str]]:
-    """Derive verdict, report and statements from the evidence, again if they were there already."""
+    """Derive verdict and report from the evidence at a session's end, and state them."""
+    case, verdict, report = _derived(bundle)
+    told = _state(bundle)
+    return verdict, [*seal_lines(case, verdict), *told, *summary_lines(verdict, report)]
+
+
+def judge_again(bundle: Bundle) -> tuple[Verdict, list[str]]:
+    """Derive verdict and report again. What the session stated is its own: it is compared, and never written."""
+    from harness.evidence.statement import standing  # noqa: PLC0415  # heavy
+
+    case, verdict, report = _derived(bundle)
+    return verdict, [*seal_lines(case, verdict, standing(bundle)), *summary_lines(verdict, report)]
+
+
+def _derived(bundle: Bundle) -> tuple[Case, Verdict, Path]:
     case = read_case(bundle)
     verdict = judge_case(case)
     write_record(bundle.verdict_file, verdict)
-    report = write_report(bundle, verdict, case)
-    return verdict, [*seal_lines(case, verdict), *state(bundle), *summary_lines(verdict, report)]
+    return case, verdict, write_report(bundle, verdict, case)
 
 
-def state(bundle: Bundle) -> list[str]:
-    """Write the statements over verdict and report as they lie there, signed where this host's key is the one.
-
-    Returns:
-        What is not as it should be, a line each.
-    """
+def _state(bundle: Bundle) -> list[str]:
+    """State what the session came to, signed where this host's key is the one; say why it is not, a line each."""
     from harness.evidence.keys import load_key  # noqa: PLC0415  # heavy
     from harness.evidence.statement import write_statements  # noqa: PLC0415
 
-    if read_originals(bundle.root) is not None:
-        return []  # an export holds the statements of its original
     told = []
     try:
         key = load_key() if bundle.run().signer is not None else None
     except ConfigError as e:
         key = None
         told.append(f"not signed: {e}")
-    left = write_statements(bundle, key)
-    return [*told, *([left] if left else [])]
+    write_statements(bundle, key)
+    return told
 
 
 def seal_abandoned() -> list[str]:

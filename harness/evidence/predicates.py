@@ -11,7 +11,7 @@ from typing import Any
 from harness.errors import BundleError, ConfigError
 from harness.evidence.bundle import Bundle, read_record
 from harness.evidence.ledger import LedgerProof
-from harness.evidence.originals import original_sha256
+from harness.evidence.originals import is_redacted, original_sha256
 from harness.records import Lock, Row, Verdict
 from harness.stack.reading import parse_lock
 from harness.stack.record import LOCK_FILE, StackLock
@@ -68,7 +68,7 @@ def _subjects(bundle: Bundle) -> Iterator[Json]:
         yield from _images(arm, lock)
         folder = bundle.stack_lock_dir(arm)
         if (folder / LOCK_FILE).is_file():
-            yield from _sources(arm, _stack_lock(folder / LOCK_FILE))
+            yield from _sources(arm, _stack_lock(bundle.root, folder / LOCK_FILE))
 
 
 def _images(arm: Arm, lock: Lock) -> Iterator[Json]:
@@ -88,9 +88,9 @@ def _sources(arm: Arm, lock: StackLock) -> Iterator[Json]:
         yield _descriptor(f"{arm} {component.name} tree", "gitTree", component.tree)
 
 
-def _stack_lock(path: Path) -> StackLock:
+def _stack_lock(root: Path, path: Path) -> StackLock:
     try:
-        return parse_lock(path)
+        return parse_lock(path, whole=not is_redacted(root, path))
     except ConfigError as e:
         raise BundleError(str(e)) from None
 

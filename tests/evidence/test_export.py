@@ -26,6 +26,9 @@ from harness.exporting import Exported, export, export_lines
 from harness.judge.case import read_case
 from harness.judge.verdict import judge
 from harness.records import Plan
+from harness.verification.layout import layout
+from harness.verification.sealing import check_statements
+from harness.verification.verify import verify
 from harness.workflow import judge_and_report
 from tests.evidence.private_bundles import PLACES, TEXT, every_byte, left_in, private_bundle
 from tests.judge.test_nights import with_nights
@@ -307,6 +310,12 @@ def test_an_export_that_is_not_as_it_says_is_not_laid_out(copy: Path, capsys: py
     assert main(["judge", str(copy)]) == 2
     assert "run.json: SHA-256" in capsys.readouterr().err
     assert not copy.with_name("e.unpacked").exists()
+
+
+def test_statements_over_a_lock_that_was_redacted_are_checked_all_the_same(exported: Exported) -> None:
+    outcome = verify(str(exported.output), layout=layout, checks=(("statements", check_statements),))
+    assert [str(m) for m in outcome.mismatches] == []
+    assert [found.told for _, found in outcome.found] == [("statements fit the evidence, unsigned",)]
 
 
 def test_a_plan_is_read_where_nothing_was_laid_out(copy: Path) -> None:
