@@ -20,8 +20,7 @@ from harness.evidence.manifest import KILLED, MANIFEST, seal, seal_killed
 from harness.evidence.predicates import ended_text
 from harness.evidence.sessions import enter_end
 from harness.evidence.stream import growing_text
-from harness.judge.case import Case, read_case
-from harness.judge.verdict import judge_case
+from harness.judge.verdict import Judged, judged
 from harness.paths import PROJECT, results_root
 from harness.records import Verdict
 from harness.report import write_report
@@ -75,40 +74,40 @@ def run_suites(bundle: Bundle, pytest_arguments: list[str]) -> int:
     return code
 
 
-def finish(root: Path, interrupted: str | None) -> tuple[Verdict, list[str]]:
-    """Close the bundle: its end, its manifest, its verdict, its report. Return verdict and last lines."""
+def finish(root: Path, interrupted: str | None) -> tuple[Judged, list[str]]:
+    """Close the bundle: its end, its manifest, its verdict, its report. Return what it came to, and last lines."""
     bundle = Bundle(root)
     run = bundle.run()
     ended = datetime.now(UTC).isoformat(timespec="seconds")
     write_record(bundle.run_file, run.model_copy(update={"ended_wall": ended, "interrupted": interrupted}))
     _anonymise_junit(root / "junit.xml")
     seal(root, ended_text(interrupted))
-    verdict, lines = judge_and_report(bundle)
-    lines += _enter_end(bundle, verdict, ended_text(interrupted))
+    found, lines = judge_and_report(bundle)
+    lines += _enter_end(bundle, found.verdict, ended_text(interrupted))
     disown(root)
-    return verdict, lines
+    return found, lines
 
 
-def judge_and_report(bundle: Bundle) -> tuple[Verdict, list[str]]:
+def judge_and_report(bundle: Bundle) -> tuple[Judged, list[str]]:
     """Derive verdict and report from the evidence at a session's end, and state them."""
-    case, verdict, report = _derived(bundle)
+    found, report = _derived(bundle)
     told = _state(bundle)
-    return verdict, [*seal_lines(case, verdict), *told, *summary_lines(verdict, report)]
+    return found, [*seal_lines(found.case, found.verdict), *told, *summary_lines(found.verdict, report)]
 
 
 def judge_again(bundle: Bundle) -> tuple[Verdict, list[str]]:
     """Derive verdict and report again. What the session stated is its own: it is compared, and never written."""
     from harness.evidence.statement import standing  # noqa: PLC0415  # heavy
 
-    case, verdict, report = _derived(bundle)
-    return verdict, [*seal_lines(case, verdict, standing(bundle)), *summary_lines(verdict, report)]
+    found, report = _derived(bundle)
+    lines = seal_lines(found.case, found.verdict, standing(bundle))
+    return found.verdict, [*lines, *summary_lines(found.verdict, report)]
 
 
-def _derived(bundle: Bundle) -> tuple[Case, Verdict, Path]:
-    case = read_case(bundle)
-    verdict = judge_case(case)
-    write_record(bundle.verdict_file, verdict)
-    return case, verdict, write_report(bundle, verdict, case)
+def _derived(bundle: Bundle) -> tuple[Judged, Path]:
+    found = judged(bundle)
+    write_record(bundle.verdict_file, found.verdict)
+    return found, write_report(bundle, found.verdict, found.case)
 
 
 def _state(bundle: Bundle) -> list[str]:
@@ -154,14 +153,17 @@ def _enter_end(bundle: Bundle, verdict: Verdict | None, ended: str) -> list[str]
     return []
 
 
-def remember(bundle: Bundle) -> list[str]:
-    """Take a finished session into the host's history. What keeps it out is said, and changes no verdict."""
+def remember(bundle: Bundle, found: Judged | None = None) -> list[str]:
+    """Take a finished session into the host's history. What keeps it out is said, and changes no verdict.
+
+    `found` is what it came to a moment ago; without it, the evidence is read and judged again.
+    """
     from harness.history.importing import import_bundle, opened  # noqa: PLC0415
 
     notes: list[str] = []
     try:
         with opened(notes) as index:
-            import_bundle(index, bundle)
+            import_bundle(index, bundle, found)
     except (QualifyError, OSError, sqlite3.Error) as e:
         return [*notes, f"history: this session was not taken in: {e}"]
     return notes

@@ -198,7 +198,7 @@ def test_a_cell_keeps_its_identity_though_its_environment_was_redacted(tmp_path:
     serve = frozen.profile.serve.model_copy(update={"env": {"PYTHONPATH": "/home/hannelore/site"}})
     private = frozen.model_copy(update={"profile": frozen.profile.model_copy(update={"serve": serve})})
     bundle = make_bundle(tmp_path / "bundle", of=private)
-    verdict, _ = judge_and_report(bundle)
+    verdict = judge_and_report(bundle)[0].verdict
     export(bundle, tmp_path / "e", "dir")
     root, _ = laid_out(tmp_path / "e", tmp_path / "again")
     assert "hannelore" not in (root / "plan.json").read_text("utf-8")
@@ -210,7 +210,7 @@ def test_nights_are_of_the_same_cell_though_its_environment_was_redacted(tmp_pat
     private = {"serve.env": {"PYTHONPATH": "/home/hannelore/site"}}
     bundle = with_nights(tmp_path, [0.001, -0.001] * 4, overrides=private)
     seal(bundle.root)
-    verdict, _ = judge_and_report(bundle)
+    verdict = judge_and_report(bundle)[0].verdict
     export(bundle, tmp_path / "e", "dir")
     root, _ = laid_out(tmp_path / "e", tmp_path / "again")
     assert "hannelore" not in (root / "plan.json").read_text("utf-8")
@@ -238,7 +238,7 @@ def test_a_word_that_the_judge_needs_is_refused_not_exported_with_another_verdic
 
 def test_a_verdict_of_another_harness_is_refused_with_what_mends_it(tmp_path: Path) -> None:
     bundle = make_bundle(tmp_path / "bundle")
-    verdict, _ = judge_and_report(bundle)
+    verdict = judge_and_report(bundle)[0].verdict
     edited = verdict.model_copy(
         update={"rows": (verdict.rows[0].model_copy(update={"unit": "furlongs"}), *verdict.rows[1:])}
     )

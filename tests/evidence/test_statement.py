@@ -26,6 +26,8 @@ from harness.evidence.statement import (
     standing,
     write_statements,
 )
+from harness.judge.case import read_case
+from harness.judge.verdict import Judged
 from harness.records import Signer
 from harness.words import Word
 from harness.workflow import judge_again, judge_and_report
@@ -207,7 +209,7 @@ def stated(root: Path) -> dict[str, bytes]:
 def other_verdict(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
     """As another version of the harness judges."""
     derived = bundle.verdict().model_copy(update={"verdict": Word.FAIL, "exit_code": 1})
-    monkeypatch.setattr("harness.workflow.judge_case", lambda _: derived)
+    monkeypatch.setattr("harness.workflow.judged", lambda of: Judged(read_case(of), derived))
 
 
 @pytest.mark.parametrize("of", ["signed", "unsigned"])
