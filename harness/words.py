@@ -125,6 +125,16 @@ VERDICT_ORDER: tuple[Word, ...] = (
 )
 """Words of a whole verdict; the first one that any row carries decides."""
 
+GRAVE: tuple[Word, ...] = (
+    Word.FAIL,
+    Word.SETUP_FAILURE,
+    Word.VOID,
+    Word.REFUSED,
+    Word.INCONCLUSIVE,
+    Word.WARN,
+)
+"""Words that a reader must know of, gravest first. How the others follow depends on what is asked."""
+
 VERDICT_EXIT: dict[Word, ExitCode] = {
     Word.FAIL: ExitCode.FAIL,
     Word.SETUP_FAILURE: ExitCode.SETUP_FAILURE,

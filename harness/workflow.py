@@ -17,12 +17,10 @@ from harness.evidence.bundle import Bundle, write_atomically, write_record
 from harness.evidence.exported import is_export
 from harness.evidence.journal import read_journals
 from harness.evidence.manifest import KILLED, MANIFEST, seal, seal_killed
-from harness.evidence.originals import read_originals
 from harness.evidence.predicates import ended_text
 from harness.evidence.sessions import enter_end
 from harness.evidence.stream import growing_text
-from harness.judge.case import read_case
-from harness.judge.verdict import judge_case
+from harness.judge.verdict import Judged, judged
 from harness.paths import PROJECT, results_root
 from harness.records import Verdict
 from harness.report import write_report
@@ -76,48 +74,55 @@ def run_suites(bundle: Bundle, pytest_arguments: list[str]) -> int:
     return code
 
 
-def finish(root: Path, interrupted: str | None) -> tuple[Verdict, list[str]]:
-    """Close the bundle: its end, its manifest, its verdict, its report. Return verdict and last lines."""
+def finish(root: Path, interrupted: str | None) -> tuple[Judged, list[str]]:
+    """Close the bundle: its end, its manifest, its verdict, its report. Return what it came to, and last lines."""
     bundle = Bundle(root)
     run = bundle.run()
     ended = datetime.now(UTC).isoformat(timespec="seconds")
     write_record(bundle.run_file, run.model_copy(update={"ended_wall": ended, "interrupted": interrupted}))
     _anonymise_junit(root / "junit.xml")
     seal(root, ended_text(interrupted))
-    verdict, lines = judge_and_report(bundle)
-    lines += _enter_end(bundle, verdict, ended_text(interrupted))
+    found, lines = judge_and_report(bundle)
+    lines += _enter_end(bundle, found.verdict, ended_text(interrupted))
     disown(root)
-    return verdict, lines
+    return found, lines
 
 
-def judge_and_report(bundle: Bundle) -> tuple[Verdict, list[str]]:
-    """Derive verdict, report and statements from the evidence, again if they were there already."""
-    case = read_case(bundle)
-    verdict = judge_case(case)
-    write_record(bundle.verdict_file, verdict)
-    report = write_report(bundle, verdict, case)
-    return verdict, [*seal_lines(case, verdict), *state(bundle), *summary_lines(verdict, report)]
+def judge_and_report(bundle: Bundle) -> tuple[Judged, list[str]]:
+    """Derive verdict and report from the evidence at a session's end, and state them."""
+    found, report = _derived(bundle)
+    told = _state(bundle)
+    return found, [*seal_lines(found.case, found.verdict), *told, *summary_lines(found.verdict, report)]
 
 
-def state(bundle: Bundle) -> list[str]:
-    """Write the statements over verdict and report as they lie there, signed where this host's key is the one.
+def judge_again(bundle: Bundle) -> tuple[Verdict, list[str]]:
+    """Derive verdict and report again. What the session stated is its own: it is compared, and never written."""
+    from harness.evidence.statement import standing  # noqa: PLC0415  # heavy
 
-    Returns:
-        What is not as it should be, a line each.
-    """
+    found, report = _derived(bundle)
+    lines = seal_lines(found.case, found.verdict, standing(bundle))
+    return found.verdict, [*lines, *summary_lines(found.verdict, report)]
+
+
+def _derived(bundle: Bundle) -> tuple[Judged, Path]:
+    found = judged(bundle)
+    write_record(bundle.verdict_file, found.verdict)
+    return found, write_report(bundle, found.verdict, found.case)
+
+
+def _state(bundle: Bundle) -> list[str]:
+    """State what the session came to, signed where this host's key is the one; say why it is not, a line each."""
     from harness.evidence.keys import load_key  # noqa: PLC0415  # heavy
     from harness.evidence.statement import write_statements  # noqa: PLC0415
 
-    if read_originals(bundle.root) is not None:
-        return []  # an export holds the statements of its original
     told = []
     try:
         key = load_key() if bundle.run().signer is not None else None
     except ConfigError as e:
         key = None
         told.append(f"not signed: {e}")
-    left = write_statements(bundle, key)
-    return [*told, *([left] if left else [])]
+    write_statements(bundle, key)
+    return told
 
 
 def seal_abandoned() -> list[str]:
@@ -148,14 +153,17 @@ def _enter_end(bundle: Bundle, verdict: Verdict | None, ended: str) -> list[str]
     return []
 
 
-def remember(bundle: Bundle) -> list[str]:
-    """Take a finished session into the host's history. What keeps it out is said, and changes no verdict."""
+def remember(bundle: Bundle, found: Judged | None = None) -> list[str]:
+    """Take a finished session into the host's history. What keeps it out is said, and changes no verdict.
+
+    `found` is what it came to a moment ago; without it, the evidence is read and judged again.
+    """
     from harness.history.importing import import_bundle, opened  # noqa: PLC0415
 
     notes: list[str] = []
     try:
         with opened(notes) as index:
-            import_bundle(index, bundle)
+            import_bundle(index, bundle, found)
     except (QualifyError, OSError, sqlite3.Error) as e:
         return [*notes, f"history: this session was not taken in: {e}"]
     return notes

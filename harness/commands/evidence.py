@@ -54,20 +54,21 @@ def add(commands: Commands) -> None:
 
 
 def _judge(arguments: argparse.Namespace) -> int:
-    from harness.workflow import bundle_at, judge_and_report  # noqa: PLC0415
+    from harness.workflow import bundle_at, judge_again  # noqa: PLC0415
 
-    verdict, lines = judge_and_report(bundle_at(arguments.bundle))
+    verdict, lines = judge_again(bundle_at(arguments.bundle))
     print("\n".join(lines))
     return verdict.exit_code
 
 
 def _report(arguments: argparse.Namespace) -> int:
+    from harness.evidence.statement import standing  # noqa: PLC0415
     from harness.report import write_report  # noqa: PLC0415
-    from harness.workflow import bundle_at, state  # noqa: PLC0415
+    from harness.workflow import bundle_at  # noqa: PLC0415
 
     bundle = bundle_at(arguments.bundle)
     report = write_report(bundle, bundle.verdict())
-    print("\n".join([*state(bundle), str(report)]))
+    print(f"statements: {standing(bundle)}\n{report}")
     return 0
 
 

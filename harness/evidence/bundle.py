@@ -17,6 +17,7 @@ from harness.errors import BundleError
 from harness.evidence import pipe
 from harness.evidence.names import name_fault
 from harness.evidence.stream import whole
+from harness.evidence.undivided import uninterrupted
 from harness.records import SCHEMA_VERSION, FrozenPrompts, LaunchRecord, Lock, Plan, Run, Verdict
 from harness.records.client import SelfTest
 from harness.words import Arm
@@ -272,7 +273,7 @@ def write_piece(path: Path, data: bytes) -> None:
 def write_once(path: Path, record: BaseModel) -> bool:
     """Write one record unless the file is there; of several processes that try, one does, and all know which."""
     data = _json_bytes(record.model_dump(mode="json"))
-    return pipe.uninterrupted(lambda: _write_once(path, data))
+    return uninterrupted(lambda: _write_once(path, data))
 
 
 def _write_once(path: Path, data: bytes) -> bool:

@@ -21,12 +21,12 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from harness.errors import BundleError
+from harness.evidence.undivided import uninterrupted
 
 FOLDER = "pipe"
 MANIFEST = "SHA256SUMS"
@@ -39,14 +39,6 @@ FIRST = "0" * 64
 Stamp = tuple[int, int, int, int]
 _open: dict[Path, PipeJournal] = {}
 _lock = threading.RLock()
-_pools: dict[int, ThreadPoolExecutor] = {}
-T = TypeVar("T")
-
-
-class _Handing:
-    """Whether the main thread is handing work over at this moment."""
-
-    now = False
 
 
 @dataclass
@@ -55,28 +47,6 @@ class _Appended:
 
     digest: Any
     stamp: Stamp
-
-
-def uninterrupted(work: Callable[[], T]) -> T:
-    """Do something that must happen as a whole: a line of the journal and the bytes that it tells of.
-
-    Ctrl-C and SIGTERM raise in the main thread and nowhere else, so another thread does it, and does it to the end.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        return work()
-    if _Handing.now:  # the garbage collector ran amidst `submit`, which holds a lock, and closes a file: seen to hang
-        return work()
-    pool = _pools.get(os.getpid())
-    if pool is None:
-        pool = _pools[os.getpid()] = ThreadPoolExecutor(1, "pipe")
-    _Handing.now = True
-    try:
-        done = pool.submit(work)
-    except RuntimeError:  # the interpreter ends, and starts no thread any more
-        return work()
-    finally:
-        _Handing.now = False
-    return done.result()
 
 
 def is_derived(relative: Path) -> bool:

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.errors import BundleError, ConfigError
+from harness.errors import BundleError
 from harness.evidence.bundle import Bundle, read_record
 from harness.evidence.ledger import LedgerProof
 from harness.evidence.originals import original_sha256
+from harness.evidence.stack_lock import stack_lock
 from harness.records import Lock, Row, Verdict
-from harness.stack.reading import parse_lock
-from harness.stack.record import LOCK_FILE, StackLock
+from harness.stack.record import StackLock
 from harness.words import Arm, Word
 
 Json = dict[str, Any]
@@ -66,9 +66,8 @@ def _subjects(bundle: Bundle) -> Iterator[Json]:
         lock = bundle.lock(arm)
         yield _descriptor(f"{arm} lock", "sha256", original_sha256(bundle.root, bundle.lock_file(arm)))
         yield from _images(arm, lock)
-        folder = bundle.stack_lock_dir(arm)
-        if (folder / LOCK_FILE).is_file():
-            yield from _sources(arm, _stack_lock(folder / LOCK_FILE))
+        if (locked := stack_lock(bundle, arm)) is not None:
+            yield from _sources(arm, locked)
 
 
 def _images(arm: Arm, lock: Lock) -> Iterator[Json]:
@@ -86,13 +85,6 @@ def _sources(arm: Arm, lock: StackLock) -> Iterator[Json]:
             if head.head is not None:
                 yield _descriptor(f"{arm} {component.name} #{head.pr}", "gitCommit", head.head)
         yield _descriptor(f"{arm} {component.name} tree", "gitTree", component.tree)
-
-
-def _stack_lock(path: Path) -> StackLock:
-    try:
-        return parse_lock(path)
-    except ConfigError as e:
-        raise BundleError(str(e)) from None
 
 
 def _test_result(bundle: Bundle, verdict: Verdict, manifest: bytes) -> Json:

@@ -4,6 +4,7 @@
     statement.intoto.json                our own predicate with the measurements: docs/statement.md
     statement*.intoto.json.dsse          the same bytes, signed
 
+A session states once, at its end; what is judged again later is compared with that and never stated again.
 Statements are derived: they carry the root hash of the evidence and the hashes of verdict and report, so they
 are no part of SHA256SUMS, and whoever holds the bundle can make them again and compare.
 
@@ -23,8 +24,10 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import BundleError, ConfigError
 from harness.evidence.bundle import Bundle, write_atomically
 from harness.evidence.keys import HostKey, public_key, short
+from harness.evidence.manifest import KILLED
 from harness.evidence.mismatch import Mismatch
-from harness.evidence.predicates import Json, statements
+from harness.evidence.pipe import FOLDER, MANIFEST, STATEMENTS
+from harness.evidence.predicates import Json, ended_text, statements
 from harness.records import Signer
 
 if TYPE_CHECKING:
@@ -59,34 +62,55 @@ def signer_text(signer: Signer | None) -> str:
     return str(Signature(None if signer is None else signer.key_id))
 
 
-def write_statements(bundle: Bundle, key: HostKey | None) -> str | None:
-    """State what the bundle holds, signed where the key is the one that the session named.
-
-    Statements that another key signed are left alone; whoever derives verdict and report again on another
-    machine must not put his own signature, or none, in the place of the host's.
+def write_statements(bundle: Bundle, key: HostKey | None) -> None:
+    """State what a session came to, signed where the key is the one that it named. What is stated already is left.
 
     Args:
         bundle: Sealed, with verdict and report.
         key: This host's.
-
-    Returns:
-        Why what is there was left alone and fits no more, in words for the user; None where all is well.
     """
     named = bundle.run().signer
     manifest = _manifest(bundle.root)
-    if manifest is None:
-        return None
-    signs = key is not None and named is not None and key.id == named.key_id
-    made = {name: encoded(tree) for name, tree in statements(bundle, manifest).items()}
-    if named is not None and not signs and any((bundle.root / (name + DSSE)).is_file() for name in made):
-        fits = all(_read(bundle.root / name) == data for name, data in made.items())
-        return None if fits else f"the statements were {signer_text(named)} and fit verdict and report no more"
-    for name, data in made.items():
+    if manifest is None or _stated(bundle.root):
+        return
+    for name, tree in statements(bundle, manifest).items():
+        data = encoded(tree)
         write_atomically(bundle.root / name, data)
-        if signs:
-            assert key is not None
+        if key is not None and named is not None and key.id == named.key_id:
             write_atomically(bundle.root / (name + DSSE), envelope(data, key))
+
+
+def standing(bundle: Bundle) -> str:
+    """What has become of the session's statements, now that verdict or report were derived again; for the user.
+
+    `signed by key ab12cd34ef56`, `unsigned`, either with `, but stale: ...`, or `none: ...`.
+    """
+    manifest = _manifest(bundle.root)
+    if manifest is None or not _stated(bundle.root):
+        return f"none: {unstated(bundle) or 'they were taken away, or the session could not write them'}"
+    signature = signature_of(bundle.root)
+    found = check_statement(bundle.root, manifest)
+    if not found:
+        return str(signature)
+    shown = next((m for m in found if m.field == "predicate.verdict.word"), found[0])
+    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    return f"{signature}, but stale: {shown}{more}; they stay as the session left them"
+
+
+def unstated(bundle: Bundle) -> str | None:
+    """Why a bundle rightly holds no statement at all; None where it holds one, or should."""
+    run = bundle.run()
+    if _stated(bundle.root):
+        return None
+    if ended_text(run.interrupted) == KILLED:
+        return "the session was killed before it could state anything"
+    if run.signer is None and not (bundle.root / FOLDER).is_dir():
+        return "the bundle is of before there were any"
     return None
+
+
+def _stated(root: Path) -> bool:
+    return any(root.glob(f"{STATEMENTS}*"))
 
 
 def encoded(tree: Json) -> bytes:
@@ -129,6 +153,8 @@ def check_statement(root: Path, manifest: bytes, *, trusted: Sequence[SSlibKey] 
     bundle = Bundle(root)
     named = bundle.run().signer
     found: list[Mismatch] = []
+    if not trusted and unstated(bundle):
+        return found
     for name, tree in statements(bundle, manifest).items():
         data = _read(root / name)
         if data is None:
@@ -225,8 +251,6 @@ def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _manifest(root: Path) -> bytes | None:
-    from harness.evidence.pipe import MANIFEST  # noqa: PLC0415
-
     return _read(root / MANIFEST)
 
 

@@ -9,9 +9,10 @@ import os
 from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
-from harness.evidence.pipe import bundle_of, journal, put, uninterrupted, write_all
+from harness.evidence.pipe import PipeJournal, bundle_of, journal, put, write_all
+from harness.evidence.undivided import uninterrupted
 
 
 @contextlib.contextmanager
@@ -81,6 +82,7 @@ class GrowingFile(io.RawIOBase):
     """
 
     _file: FileIO | None = None
+    _journal: PipeJournal | None = None
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -105,7 +107,7 @@ class GrowingFile(io.RawIOBase):
             OSError: the disk is full, say. The journal says so.
         """
         piece = bytes(data)  # type: ignore[call-overload]  # any buffer, as RawIOBase has it
-        return uninterrupted(lambda: self._write(piece))
+        return uninterrupted(lambda: self._write(piece)) if self._journal is not None else self._write(piece)
 
     def _write(self, piece: bytes) -> int:
         self._digest.update(piece)
@@ -120,10 +122,18 @@ class GrowingFile(io.RawIOBase):
 
     def close(self) -> None:
         """Note what came through."""
-        uninterrupted(self._close)
+        if self._journal is not None:
+            uninterrupted(self._close)
+        else:
+            self._close()
+
+    def let_go(self) -> None:
+        """Nobody closed it, and so the journal shows it: the collector may run amidst a line of the journal."""
+        self._journal = None
 
     def __del__(self) -> None:
-        """Nobody closed it, and so the journal shows it: the collector may run amidst a line of the journal."""
+        """Close what nobody closed, and note nothing."""
+        self.let_go()
         if self._file is not None:
             self._file.close()
 
@@ -143,6 +153,20 @@ class GrowingFile(io.RawIOBase):
                     self._journal.sync()
 
 
+class _GrowingText(io.TextIOWrapper):
+    """Text over a `GrowingFile`, without a buffer of bytes between them, which would close it when it is collected."""
+
+    def __init__(self, file: GrowingFile, encoding: str) -> None:
+        super().__init__(cast("IO[bytes]", file), encoding=encoding)
+        self._file = file
+
+    def __del__(self) -> None:
+        """Write what it still holds back, and note nothing."""
+        self._file.let_go()
+        with contextlib.suppress(OSError, ValueError):  # the collector may have taken the file first
+            self.close()
+
+
 def growing_text(path: Path, *, encoding: str = "utf-8") -> IO[str]:
     """A `GrowingFile` for text; it is on its way to the disk with each `flush`."""
-    return io.TextIOWrapper(io.BufferedWriter(GrowingFile(path)), encoding=encoding)
+    return _GrowingText(GrowingFile(path), encoding)

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.config.model import Stack
-from harness.evidence.bundle import Bundle
-from harness.judge.case import Case, read_case
+from harness.judge.case import Case
 from harness.judge.cell_identity import host_class, planned_sha256
 from harness.judge.family import primary_name
-from harness.judge.verdict import judge_case
+from harness.judge.verdict import Judged
 from harness.records import HostFacts, Lock
 from harness.words import Arm, Cache
 
@@ -54,21 +53,16 @@ class Entry:
     metrics: tuple[MetricEntry, ...]
 
 
-def read_entry(bundle: Bundle) -> Entry:
-    """Judge a bundle and take from it what the index keeps.
-
-    Raises:
-        BundleError: the evidence cannot be read.
-    """
-    case = read_case(bundle)
-    verdict = judge_case(case)
+def read_entry(found: Judged) -> Entry:
+    """What the index keeps of a session."""
+    case, verdict = found.case, found.verdict
     plan, run = case.plan, case.run
     software = [software_sha256(case.locks[arm], plan.stack(arm)) for arm in Arm]
     return Entry(
         session={
             "root_sha256": verdict.evidence_root_sha256,
             "session": plan.session,
-            "place": str(bundle.root),
+            "place": str(case.bundle.root),
             "profile": plan.profile.name,
             "kind": "A/A" if software[0] == software[1] else "A/B",
             "verdict": str(verdict.verdict),

@@ -12,6 +12,7 @@ from harness.evidence.bundle import Bundle
 from harness.evidence.manifest import MANIFEST, manifest_text
 from harness.history.entry import Entry, Values, read_entry
 from harness.history.index import Index, open_index
+from harness.judge.verdict import Judged, judged
 from harness.paths import history_file, results_root
 from harness.records import MEASUREMENT_VERSION
 
@@ -63,8 +64,11 @@ def bundles_in(places: Iterable[Path]) -> list[Path]:
     return list(found)
 
 
-def import_bundle(index: Index, bundle: Bundle) -> str | None:
+def import_bundle(index: Index, bundle: Bundle, found: Judged | None = None) -> str | None:
     """Import one; what was taken, or None where the index has it already.
+
+    A verdict that lies in the bundle is not evidence, and never taken. What this process has judged already (`found`)
+    is, as long as the evidence is still the one that it judged.
 
     Raises:
         BundleError: unfinished, not what its manifest says, of another measurement version, or unreadable.
@@ -82,7 +86,7 @@ def import_bundle(index: Index, bundle: Bundle) -> str | None:
     same = index.sql.execute("SELECT root_sha256 FROM sessions WHERE session = ?", (plan.session,)).fetchone()
     if same:
         raise BundleError(f"session {plan.session} is there with other evidence (root hash {same[0][:12]})")
-    entry = read_entry(bundle)
+    entry = read_entry(found or judged(bundle))
     if entry.session["root_sha256"] != root:
         raise BundleError("its evidence changed while it was read")
     if not _insert(index, entry, root):

@@ -10,7 +10,8 @@ from itertools import chain, zip_longest
 from harness.errors import BundleError, ConfigError
 from harness.evidence.bundle import Bundle, read_record
 from harness.evidence.manifest import manifest_text
-from harness.evidence.originals import is_redacted, read_originals
+from harness.evidence.originals import read_originals
+from harness.evidence.stack_lock import stack_lock
 from harness.forge.arithmetic import Rule
 from harness.forge.truth import load_rule_file
 from harness.judge.judgement import Judgement
@@ -31,8 +32,7 @@ from harness.records import (
 )
 from harness.records.client import SelfTest
 from harness.records.statistics import Look, Rerun, Tested
-from harness.stack.reading import parse_lock
-from harness.stack.record import LOCK_FILE, StackLock
+from harness.stack.record import StackLock
 from harness.words import Arm, Cache, LaunchStatus, Step, Warmup, Word
 
 STAGES_OF_ENVIRONMENT = ("caches", ENGINE_STAGE, IMAGE_STAGE, GPU_STAGE)
@@ -202,7 +202,7 @@ def read_case(bundle: Bundle, plan: Plan | None = None) -> Case:
         locks={arm: bundle.lock(arm) for arm in Arm},
         prompts=bundle.prompts(),
         rules={arm: _rule(bundle, arm) for arm in Arm if bundle.truth_file(arm).is_file()},
-        stack_locks={arm: _stack_lock(bundle, arm) for arm in Arm if bundle.stack_lock_dir(arm).is_dir()},
+        stack_locks={arm: locked for arm in Arm if (locked := stack_lock(bundle, arm)) is not None},
         selftest=bundle.selftest(),
     )
 
@@ -210,14 +210,6 @@ def read_case(bundle: Bundle, plan: Plan | None = None) -> Case:
 def _rule(bundle: Bundle, arm: Arm) -> Rule:
     try:
         return load_rule_file(bundle.truth_file(arm))
-    except ConfigError as e:
-        raise BundleError(str(e)) from None
-
-
-def _stack_lock(bundle: Bundle, arm: Arm) -> StackLock:
-    path = bundle.stack_lock_dir(arm) / LOCK_FILE
-    try:
-        return parse_lock(path, whole=not is_redacted(bundle.root, path))
     except ConfigError as e:
         raise BundleError(str(e)) from None
 

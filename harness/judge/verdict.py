@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from harness.evidence.bundle import Bundle
 from harness.judge import looks, reruns
@@ -87,7 +88,25 @@ def judge(bundle: Bundle) -> Verdict:
     Raises:
         BundleError: the evidence cannot be read.
     """
-    return judge_case(read_case(bundle))
+    return judged(bundle).verdict
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A session's evidence as it was read, and the verdict that it gives."""
+
+    case: Case
+    verdict: Verdict
+
+
+def judged(bundle: Bundle) -> Judged:
+    """The same, with the evidence that it came from: whoever wants figures of it need not read it again.
+
+    Raises:
+        BundleError: the evidence cannot be read.
+    """
+    case = read_case(bundle)
+    return Judged(case, judge_case(case))
 
 
 def judge_case(case: Case) -> Verdict:

@@ -63,16 +63,16 @@ def _run(arguments: argparse.Namespace, night: str, say: Say, stream: TextIO) ->
         check_anchor(chosen.anchor, plan, locks)
         return freeze(plan, facts, locks, night=chosen.night)
 
-    bundle, verdict = run_to_verdict(chosen.selection, out=stream, freeze=freeze_night)
-    for line in remember(bundle):
+    bundle, found = run_to_verdict(chosen.selection, out=stream, freeze=freeze_night)
+    for line in remember(bundle, found):
         say(line)
-    summary = summarise(bundle, verdict, chosen.told)
+    summary = summarise(bundle, found.verdict, chosen.told)
     say("")
     say(text_of(summary).rstrip())
     _tell(summary, arguments, say)
     for line in _retain(chosen.selection.profile.model):
         say(line)
-    return int(verdict.exit_code)
+    return int(found.verdict.exit_code)
 
 
 def _tell(summary: Summary, arguments: argparse.Namespace, say: Say) -> None:

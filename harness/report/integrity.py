@@ -13,12 +13,13 @@ from harness.records import Row, Verdict
 from harness.report.launches import harness_text
 from harness.report.model import counted
 from harness.report.text import plural
-from harness.words import VERDICT_ORDER, Word
+from harness.words import GRAVE, Word
 
 SHORT = 60
 """Longer figures are left to the row."""
 
-GRAVEST = (*VERDICT_ORDER[:-1], Word.REFUSED, Word.WARN, Word.NOT_TESTED, Word.NOTE, Word.IMPROVED, Word.PASS)
+GRAVEST = (*GRAVE, Word.NOT_TESTED, Word.NOTE, Word.IMPROVED, Word.PASS)
+"""A question that nothing answers weighs more than one whose answer is a remark."""
 
 QUESTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Is every planned launch there?", ("session complete",)),

@@ -10,20 +10,9 @@ from harness.records import Row, Verdict
 from harness.report.figures import Pick, accepted, chain, difference, reading
 from harness.report.sides import change, identity, kernels, kv, mal, outputs, share, side_of, texts, titled, what
 from harness.report.text import shortened, tokens_text
-from harness.words import Word
+from harness.words import GRAVE, Word
 
-GRAVITY: tuple[Word, ...] = (
-    Word.FAIL,
-    Word.SETUP_FAILURE,
-    Word.VOID,
-    Word.REFUSED,
-    Word.INCONCLUSIVE,
-    Word.WARN,
-    Word.NOTE,
-    Word.PASS,
-    Word.IMPROVED,
-    Word.NOT_TESTED,
-)
+GRAVITY = (*GRAVE, Word.NOTE, Word.PASS, Word.IMPROVED, Word.NOT_TESTED)
 """Which of several states of one subject is shown: the gravest that was judged."""
 
 _DECODE = re.compile(r"decode(?: steps)?(?:, \d+ streams)?")

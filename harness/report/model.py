@@ -13,18 +13,9 @@ from harness.report.launches import harness_text
 from harness.report.sealing import seal_flags
 from harness.report.summary import cell_text
 from harness.report.text import plural, shortened
-from harness.words import Arm, Word
+from harness.words import GRAVE, Arm, Word
 
-NOTEWORTHY: tuple[Word, ...] = (
-    Word.FAIL,
-    Word.SETUP_FAILURE,
-    Word.VOID,
-    Word.REFUSED,
-    Word.INCONCLUSIVE,
-    Word.WARN,
-    Word.NOTE,
-    Word.IMPROVED,
-)
+NOTEWORTHY = (*GRAVE, Word.NOTE, Word.IMPROVED)
 """Words whose rows stand before the tables, gravest first."""
 
 FAKE_DRIVER = "fake"

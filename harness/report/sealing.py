@@ -8,11 +8,11 @@ from harness.records import Verdict
 from harness.report.about import about
 
 
-def seal_lines(case: Case, verdict: Verdict) -> list[str]:
-    """Facts, a line each, as plain text."""
+def seal_lines(case: Case, verdict: Verdict, statements: str | None = None) -> list[str]:
+    """Facts, a line each, as plain text; of the statements what is given, else who signs them."""
     found = about(case, verdict)
     challenge = f"{found.challenge} (the prompts follow from it)" if found.challenge else "none was given"
-    return [f"statements: {found.signature}", f"challenge: {challenge}", f"ledger: {found.sessions}"]
+    return [f"statements: {statements or found.signature}", f"challenge: {challenge}", f"ledger: {found.sessions}"]
 
 
 def seal_flags(case: Case) -> list[str]:

@@ -18,6 +18,7 @@ from harness.evidence.keys import load_key
 from harness.evidence.origin import host_facts, origin
 from harness.evidence.sessions import enter_start
 from harness.forge.truth import load_rule
+from harness.launch.interpreter import interpreter_of
 from harness.paths import results_root, work_root
 from harness.records import HostFacts, Lock, Plan, Run, Signer
 from harness.session.compose import engine_command, model_of
@@ -139,17 +140,14 @@ def _check_mountable(locks: list[Lock]) -> None:
 
 
 def engine_version(command: Sequence[str]) -> str:
-    """Version of the vLLM that the command starts, 'unknown' where it does not say.
-
-    Asked is the interpreter of `python -m vllm...` itself, of any other executable the one beside it.
-    """
-    if len(command) > 2 and command[1] == "-m" and command[2].partition(".")[0] == "vllm":
-        python = shutil.which(command[0])
-    else:
-        python = shutil.which(Path(command[0]).parent.absolute() / "python")
+    """Version of the vLLM that the command's own interpreter imports, 'unknown' where it does not say."""
+    python = interpreter_of(command)
     if python is None:
         return "unknown"
-    done = subprocess.run([python, "-c", VERSION_PROGRAM], capture_output=True, text=True, timeout=60, check=False)
+    try:
+        done = subprocess.run([*python, "-c", VERSION_PROGRAM], capture_output=True, text=True, timeout=60, check=False)
+    except OSError:  # a script of an environment that was moved: its launch will say so
+        return "unknown"
     return done.stdout.strip() or "unknown"
 
 

@@ -290,10 +290,10 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     from harness.workflow import finish, remember  # noqa: PLC0415
 
     with undisturbed():
-        verdict, lines = finish(config.stash[BUNDLE], interrupted)
-        lines = [*lines, *remember(Bundle(config.stash[BUNDLE]))]
+        found, lines = finish(config.stash[BUNDLE], interrupted)
+        lines = [*lines, *remember(Bundle(config.stash[BUNDLE]), found)]
     config.stash[SUMMARY] = lines
-    if verdict.exit_code and session.exitstatus == pytest.ExitCode.OK:
+    if found.verdict.exit_code and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 

@@ -6,13 +6,12 @@ import contextlib
 
 from harness.errors import SetupFailure
 from harness.evidence.bundle import Bundle, LaunchDir, write_record
+from harness.evidence.stack_lock import stack_lock
 from harness.image.expected import expected_of
 from harness.launch.launcher import LaunchFailed, Server
 from harness.records import ENGINE_STAGE, IMAGE_STAGE
 from harness.session.compose import engine_command
 from harness.session.live import Proof
-from harness.stack.reading import parse_lock
-from harness.stack.record import LOCK_FILE
 from harness.words import Arm
 
 
@@ -21,8 +20,7 @@ def proof_of(bundle: Bundle, arm: Arm) -> Proof | None:
     image = bundle.lock(arm).image
     if image is None:
         return None
-    folder = bundle.stack_lock_dir(arm)
-    expected = expected_of(image, parse_lock(folder / LOCK_FILE) if folder.is_dir() else None)
+    expected = expected_of(image, stack_lock(bundle, arm))
     profile = bundle.plan().profile
 
     def prove(server: Server, folder: LaunchDir) -> None:

@@ -8,7 +8,7 @@ import time
 from typing import TextIO
 
 from harness.evidence.bundle import Bundle
-from harness.records import Verdict
+from harness.judge.verdict import Judged
 from harness.session.opening import Freeze, open_session
 from harness.session.progress import Snapshot, snapshot
 from harness.session.selection import Selection
@@ -26,16 +26,16 @@ def run_session(
     """Run a session to its verdict and return the exit code. Without `history` none is read and none is added to."""
     from harness.history.freezing import freeze  # noqa: PLC0415  # handed down: a session has no history
 
-    bundle, verdict = run_to_verdict(selection, keyword, marks, out=out, freeze=freeze if history else None)
+    bundle, found = run_to_verdict(selection, keyword, marks, out=out, freeze=freeze if history else None)
     if history:
-        for line in remember(bundle):
+        for line in remember(bundle, found):
             print(line, file=out or sys.stdout, flush=True)
-    return ExitCode(verdict.exit_code)
+    return ExitCode(found.verdict.exit_code)
 
 
 def run_to_verdict(
     selection: Selection, keyword: str = "", marks: str = "", *, out: TextIO | None = None, freeze: Freeze | None = None
-) -> tuple[Bundle, Verdict]:
+) -> tuple[Bundle, Judged]:
     """Run a session, say how it goes, and return what it left and what it came to."""
     out = out or sys.stdout
     profile = selection.profile.model
@@ -64,10 +64,10 @@ def run_to_verdict(
         display.finish()
     interrupted = INTERRUPTED if code == PYTEST_INTERRUPTED else None
     with undisturbed():
-        verdict, lines = finish(bundle.root, interrupted)
+        found, lines = finish(bundle.root, interrupted)
     for line in lines:
         say(line)
-    return bundle, verdict
+    return bundle, found
 
 
 class Display:

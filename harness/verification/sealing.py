@@ -18,9 +18,11 @@ def check_writers(subject: Subject) -> Found:
 def check_statements(subject: Subject) -> Found:
     """Statements made again, field by field, and their signatures."""
     from harness.evidence.keys import read_public_keys  # noqa: PLC0415
-    from harness.evidence.statement import check_statement, signature_of  # noqa: PLC0415
+    from harness.evidence.statement import check_statement, signature_of, unstated  # noqa: PLC0415
 
     trusted = read_public_keys(subject.trusted)
+    if not trusted and (why := unstated(subject.bundle)):
+        return Found(unchecked=(f"statements: {why}",))
     mismatches = check_statement(subject.root, subject.manifest, trusted=trusted)
     signature = signature_of(subject.root, trusted=trusted)
     told = (f"statements fit the evidence, {signature}",)

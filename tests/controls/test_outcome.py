@@ -1,13 +1,22 @@
-"""Seen and named, not seen, or not run: what a verdict says of a control."""
+"""Seen and named, not seen, or not run: what a verdict says of a control.
+
+First with verdicts that are made for it, then with the controls as they stand and the judge's own rows.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
-from harness.controls.control import Control
+from harness.controls.control import Arms, Control, Expected
 from harness.controls.outcome import got, outcome_of
 from harness.controls.record import Outcome
+from harness.controls.table import CONTROLS, KERNEL
+from harness.records import Verdict
 from harness.words import Word
+from tests.judge.bundles import Session
 
 from .verdicts import DIES, LESS, SAME, SERVED, WORSE_DRAFTS, verdict
 
@@ -127,3 +136,64 @@ def test_the_row_that_meets_the_expectation_is_shown_else_all_of_its_name() -> N
     assert [g.word for g in got(LESS, verdict(*rows))] == [Word.FAIL]
     assert [g.reason for g in got(LESS, verdict(("KV tokens", Word.PASS, "equal")))] == ["equal"]
     assert got(LESS, verdict(SERVED)) == ()
+
+
+def test_every_expected_row_is_wanted_and_each_that_is_missing_is_named() -> None:
+    both = Control("both", "slow and small", (*LESS.expects, Expected("decode", Word.FAIL)), fake=Arms())
+    less, slow = ("KV tokens", Word.FAIL, "beyond it"), ("decode", Word.FAIL, "regressed")
+    assert outcome_of(both, verdict(SERVED, less, slow)) == (Outcome.CAUGHT, "")
+    assert outcome_of(both, verdict(SERVED, less)) == (
+        Outcome.NOT_CAUGHT,
+        "expected decode: fail, got there is no such row",
+    )
+    _, why = outcome_of(both, verdict(SERVED))
+    assert why.count("there is no such row") == 2
+    assert [g.row for g in got(both, verdict(SERVED, less, slow))] == ["KV tokens", "decode"]
+
+
+# --- with the controls as they stand, and the rows that the judge writes -----------------------------
+
+BOTH_PASSES = {"identity/0/0": 5, "identity/0/1": 5}
+NAMED = {control.name: control for control in CONTROLS}
+
+SHOWN: dict[str, Callable[[Path], Session]] = {
+    "changed-successor": lambda root: Session(root, forged=False).candidate(diverge=BOTH_PASSES),
+    "less-kv": lambda root: Session(root).candidate(kv_tokens=30_000),
+    "dies-at-first-request": lambda root: Session(root).candidate(stage="first request"),
+    "late-kernel": lambda root: Session(root).both(armed=True).candidate(late_kernels=(KERNEL,)),
+}
+"""Sessions that have the fault of a control."""
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Verdict:
+    """Of equal arms."""
+    return Session(tmp_path_factory.mktemp("honest")).judge().verdict
+
+
+@pytest.mark.parametrize("control", CONTROLS, ids=lambda c: c.name)
+def test_equal_arms_show_no_fault_of_any_control(control: Control, honest: Verdict) -> None:
+    """Else a control would be caught whatever the judge does."""
+    assert outcome_of(control, honest)[0] is (Outcome.NOT_CAUGHT if control.worse else Outcome.PASSED)
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_fault_is_caught_in_the_judges_own_words(name: str, tmp_path: Path) -> None:
+    found = SHOWN[name](tmp_path).judge().verdict
+    assert outcome_of(NAMED[name], found) == (Outcome.CAUGHT, "")
+    assert {g.row for g in got(NAMED[name], found)} == {expected.row for expected in NAMED[name].expects}
+    assert outcome_of(NAMED["same"], found)[0] in (Outcome.FALSE_ALARM, Outcome.SETUP_FAILURE)
+
+
+def test_a_candidate_that_never_served_shows_nothing_else(tmp_path: Path) -> None:
+    found = Session(tmp_path).candidate(stage="health").judge().verdict
+    outcome, why = outcome_of(NAMED["less-kv"], found)
+    assert outcome is Outcome.SETUP_FAILURE
+    assert why.startswith("the candidate did not serve, so it showed nothing else: ")
+
+
+def test_a_speed_that_a_busy_machine_did_not_measure_is_not_called_unseen(tmp_path: Path) -> None:
+    found = Session(tmp_path).candidate(kv_tokens=30_000, client_lag_ms=50.0).judge().verdict
+    outcome, why = outcome_of(NAMED["deeper"], found)
+    assert outcome is Outcome.SETUP_FAILURE
+    assert why.startswith("decode steps not measured, since this machine is too busy: ")

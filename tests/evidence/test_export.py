@@ -26,6 +26,9 @@ from harness.exporting import Exported, export, export_lines
 from harness.judge.case import read_case
 from harness.judge.verdict import judge
 from harness.records import Plan
+from harness.verification.layout import layout
+from harness.verification.sealing import check_statements
+from harness.verification.verify import verify
 from harness.workflow import judge_and_report
 from tests.evidence.private_bundles import PLACES, TEXT, every_byte, left_in, private_bundle
 from tests.judge.test_nights import with_nights
@@ -195,7 +198,7 @@ def test_a_cell_keeps_its_identity_though_its_environment_was_redacted(tmp_path:
     serve = frozen.profile.serve.model_copy(update={"env": {"PYTHONPATH": "/home/hannelore/site"}})
     private = frozen.model_copy(update={"profile": frozen.profile.model_copy(update={"serve": serve})})
     bundle = make_bundle(tmp_path / "bundle", of=private)
-    verdict, _ = judge_and_report(bundle)
+    verdict = judge_and_report(bundle)[0].verdict
     export(bundle, tmp_path / "e", "dir")
     root, _ = laid_out(tmp_path / "e", tmp_path / "again")
     assert "hannelore" not in (root / "plan.json").read_text("utf-8")
@@ -207,7 +210,7 @@ def test_nights_are_of_the_same_cell_though_its_environment_was_redacted(tmp_pat
     private = {"serve.env": {"PYTHONPATH": "/home/hannelore/site"}}
     bundle = with_nights(tmp_path, [0.001, -0.001] * 4, overrides=private)
     seal(bundle.root)
-    verdict, _ = judge_and_report(bundle)
+    verdict = judge_and_report(bundle)[0].verdict
     export(bundle, tmp_path / "e", "dir")
     root, _ = laid_out(tmp_path / "e", tmp_path / "again")
     assert "hannelore" not in (root / "plan.json").read_text("utf-8")
@@ -235,7 +238,7 @@ def test_a_word_that_the_judge_needs_is_refused_not_exported_with_another_verdic
 
 def test_a_verdict_of_another_harness_is_refused_with_what_mends_it(tmp_path: Path) -> None:
     bundle = make_bundle(tmp_path / "bundle")
-    verdict, _ = judge_and_report(bundle)
+    verdict = judge_and_report(bundle)[0].verdict
     edited = verdict.model_copy(
         update={"rows": (verdict.rows[0].model_copy(update={"unit": "furlongs"}), *verdict.rows[1:])}
     )
@@ -307,6 +310,12 @@ def test_an_export_that_is_not_as_it_says_is_not_laid_out(copy: Path, capsys: py
     assert main(["judge", str(copy)]) == 2
     assert "run.json: SHA-256" in capsys.readouterr().err
     assert not copy.with_name("e.unpacked").exists()
+
+
+def test_statements_over_a_lock_that_was_redacted_are_checked_all_the_same(exported: Exported) -> None:
+    outcome = verify(str(exported.output), layout=layout, checks=(("statements", check_statements),))
+    assert [str(m) for m in outcome.mismatches] == []
+    assert [found.told for _, found in outcome.found] == [("statements fit the evidence, unsigned",)]
 
 
 def test_a_plan_is_read_where_nothing_was_laid_out(copy: Path) -> None:

@@ -17,10 +17,11 @@ from harness.history import entry, importing
 from harness.history.importing import bundles_in, import_bundle, import_bundles, opened
 from harness.history.index import Index, open_index
 from harness.history.schema import SCHEMA
+from harness.judge.verdict import Judged, judged
 from harness.paths import history_file
 from harness.records import ArmImage, Lock
 from harness.stack.record import Disposition, LockedHead
-from harness.words import Arm, ExitCode
+from harness.words import Arm, ExitCode, Word
 from tests.image import toy
 
 from .bench import HERE, Metric, count, remembered, seal_again, session
@@ -219,16 +220,51 @@ def test_of_two_commands_that_import_the_same_the_later_one_finds_it(
     bundle = session(results, "one")
     read = entry.read_entry
 
-    def slow(at: Bundle) -> Any:
+    def slow(at: Judged) -> Any:
         found = read(at)
         monkeypatch.setattr(importing, "read_entry", read)
         with opened() as other:
-            assert import_bundle(other, at) is not None
+            assert import_bundle(other, at.case.bundle) is not None
         return found
 
     monkeypatch.setattr(importing, "read_entry", slow)
     assert import_bundle(index, bundle) is None
     assert count(index, "sessions") == 1
+
+
+def test_what_was_judged_a_moment_ago_is_not_judged_again(
+    results: Path, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = session(results, "one")
+    found = judged(bundle)
+    monkeypatch.setattr(importing, "judged", lambda _: pytest.fail("judged twice"))
+    told = import_bundle(index, bundle, found)
+    assert told is not None
+    assert told.startswith(f"one: A/A, {found.verdict.verdict}, ")
+    [s] = rows(index, "SELECT * FROM sessions")
+    assert s["root_sha256"] == root_hash(bundle.root) == found.verdict.evidence_root_sha256
+    assert s["place"] == str(bundle.root)
+
+
+def test_what_was_judged_of_other_evidence_is_not_taken(results: Path, index: Index) -> None:
+    bundle = session(results, "one")
+    found = judged(bundle)
+    (bundle.root / "run.json").write_bytes((bundle.root / "run.json").read_bytes() + b"\n")
+    with pytest.raises(BundleError, match=r"it is not what SHA256SUMS says: run\.json has another SHA-256"):
+        import_bundle(index, bundle, found)
+    seal_again(bundle.root)
+    with pytest.raises(BundleError, match="its evidence changed while it was read"):
+        import_bundle(index, bundle, found)
+    assert import_bundle(index, bundle) is not None
+
+
+def test_a_verdict_that_lies_in_the_bundle_is_never_taken(results: Path, index: Index) -> None:
+    bundle = session(results, "one", judged=True)
+    verdict = bundle.verdict()
+    write_record(bundle.verdict_file, verdict.model_copy(update={"verdict": Word.FAIL, "exit_code": ExitCode.FAIL}))
+    import_bundle(index, bundle)
+    [s] = rows(index, "SELECT * FROM sessions")
+    assert (s["verdict"], s["exit_code"]) == (verdict.verdict, verdict.exit_code) != ("fail", ExitCode.FAIL)
 
 
 def test_a_session_takes_everything_of_it_along_when_it_goes(index: Index) -> None:

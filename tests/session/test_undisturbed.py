@@ -62,7 +62,7 @@ class Stopped:
         del root
         os.kill(os.getpid(), signal.SIGTERM)  # the impatient one
         self.finished.append(interrupted)
-        return SimpleNamespace(exit_code=ExitCode.VOID), ["sealed"]
+        return SimpleNamespace(verdict=SimpleNamespace(exit_code=ExitCode.VOID)), ["sealed"]
 
     def run(self) -> int:
         loaded = SimpleNamespace(model=SimpleNamespace(name="p"))

@@ -83,8 +83,10 @@ def reseal(root: Path) -> None:
 
 
 def rejudge(root: Path) -> None:
-    """What a forger does next: make manifest, verdict and report fit."""
+    """What a forger does next: make manifest, verdict, report and statements fit."""
     reseal(root)
+    for path in root.glob("statement.*"):
+        path.unlink()
     judge_and_report(Bundle(root))
 
 

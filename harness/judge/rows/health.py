@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from harness.judge.case import Case, Cell, completed, not_begun
 from harness.judge.read import LaunchEvidence
@@ -93,23 +93,13 @@ def _difference(cell: Cell) -> str | None:
 def _counts(cell: Cell) -> Row:
     """The server's counters vouch for the client's counts, or the window's figures are void."""
     sides = [[(x, w) for x in side for w in x.windows if not w.unserved] for _, side in cell.arms()]
-    faults = [f"{x.folder.id} {w.window.window}: {w.miscounted}" for side in sides for x, w in side if w.miscounted]
-    agreeing = [f"{sum(not w.miscounted for _, w in side)} of {len(side)}" for side in sides]
-    if faults:
-        word, reason = Word.VOID, faults[0]
-    elif not all(sides):
-        word, reason = Word.NOT_TESTED, "an arm has no window"
-    else:
-        word, reason = (
-            Word.PASS,
-            "client, usage and counters agree; no prefix-cache hit, no foreign request, no preemption",
-        )
-    return cell.row(
+    return _without_fault(
+        cell,
         "counts agree",
-        word,
-        reason,
-        control=agreeing[0],
-        candidate=agreeing[1],
+        [[w.miscounted and f"{x.folder.id} {w.window.window}: {w.miscounted}" for x, w in side] for side in sides],
+        Word.VOID,
+        nothing="an arm has no window",
+        good="client, usage and counters agree; no prefix-cache hit, no foreign request, no preemption",
         unit="windows",
         sources=tuple(f"launches/{x.folder.id}/windows.jsonl" for _, side in cell.arms() for x in side),
     )
@@ -119,20 +109,14 @@ def _client(cell: Cell) -> Row:
     """Times that the client took late are not the server's; their rates are left out, and that is said."""
     timed = (Step.FIRST_PROMPT, Step.PREFILL, Step.DECODE)
     sides = [[(x, w) for x in side for w in x.windows if w.window.step in timed] for _, side in cell.arms()]
-    stalls = [f"{x.folder.id} {w.window.window}: {w.stalled}" for side in sides for x, w in side if w.stalled]
-    if stalls:
-        word, reason = Word.WARN, f"{stalls[0]}; no rate is taken from it"
-    elif not all(sides):
-        word, reason = Word.NOT_TESTED, "an arm has no window of a speed"
-    else:
-        word, reason = Word.PASS, "at most half a core, never 5 ms late, no burst, in every window of a speed"
-    texts = [f"{sum(not w.stalled for _, w in side)} of {len(side)}" for side in sides]
-    return cell.row(
+    return _without_fault(
+        cell,
         "client kept up",
-        word,
-        reason,
-        control=texts[0],
-        candidate=texts[1],
+        [[w.stalled and f"{x.folder.id} {w.window.window}: {w.stalled}" for x, w in side] for side in sides],
+        Word.WARN,
+        then="; no rate is taken from it",
+        nothing="an arm has no window of a speed",
+        good="at most half a core, never 5 ms late, no burst, in every window of a speed",
         unit="windows",
         sources=tuple(f"launches/{x.folder.id}/requests.jsonl" for _, side in cell.arms() for x in side),
     )
@@ -141,23 +125,45 @@ def _client(cell: Cell) -> Row:
 def _clocks(cell: Cell) -> Row:
     """A clock that was set, or a machine that slept: times of that launch are not what they seem."""
     sides = [[x for x in side if x.marks] for _, side in cell.arms()]
-    jumps = [fault for side in sides for x in side if (fault := clock_jump(x))]
-    if jumps:
-        word, reason = Word.VOID, f"{jumps[0]}; no time of that launch is used"
-    elif not all(sides):
-        word, reason = Word.NOT_TESTED, "an arm has no timeline"
-    else:
-        word, reason = Word.PASS, "wall clock and monotonic clock kept pace in every launch"
-    texts = [f"{sum(clock_jump(x) is None for x in side)} of {len(side)}" for side in sides]
-    return cell.row(
+    return _without_fault(
+        cell,
         "clocks kept pace",
-        word,
-        reason,
-        control=texts[0],
-        candidate=texts[1],
+        [[clock_jump(x) for x in side] for side in sides],
+        Word.VOID,
+        then="; no time of that launch is used",
+        nothing="an arm has no timeline",
+        good="wall clock and monotonic clock kept pace in every launch",
         unit="launches",
         sources=tuple(f"launches/{x.folder.id}/timeline.jsonl" for side in sides for x in side),
     )
+
+
+def _without_fault(
+    cell: Cell,
+    name: str,
+    sides: Sequence[Sequence[str | None]],
+    word: Word,
+    *,
+    then: str = "",
+    nothing: str,
+    good: str,
+    unit: str,
+    sources: tuple[str, ...],
+) -> Row:
+    """A row that counts, per arm, the windows or launches that nothing is held against; one fault gives it the word.
+
+    `sides` tells what is held against each; the reason is the first fault and what follows from it, that an arm has
+    nothing to look at, or that all are good.
+    """
+    faults = [fault for side in sides for fault in side if fault]
+    if faults:
+        reason = f"{faults[0]}{then}"
+    elif not all(sides):
+        word, reason = Word.NOT_TESTED, nothing
+    else:
+        word, reason = Word.PASS, good
+    counts = [f"{sum(not fault for fault in side)} of {len(side)}" for side in sides]
+    return cell.row(name, word, reason, control=counts[0], candidate=counts[1], unit=unit, sources=sources)
 
 
 def _errors(cell: Cell) -> Row:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import SetupFailure
-from harness.image.interpreter import python_options, shebang
+from harness.launch.interpreter import python_options, shebang
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_a_scripts_first_line(head: bytes, argv: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("head", [b"#!/bin/bash\nexec vllm", b"#!/usr/bin/env bash\n", b"#!\n", b"#!/usr/bin/env\n"])
 def test_a_wrapper_is_refused_with_its_interpreter(head: bytes) -> None:
-    with pytest.raises(SetupFailure, match=r"/opt/vllm in the image is a script of .*, no Python; name the program"):
+    with pytest.raises(SetupFailure, match=r"/opt/vllm is a script of .*, no Python; name the program"):
         shebang("/opt/vllm", head)
 
 
