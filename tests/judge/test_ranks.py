@@ -216,6 +216,18 @@ def test_a_process_is_its_rank_by_its_title_and_by_the_pid_that_the_log_names(tm
     assert ranks.host_mib(found, known, lambda s: s.last_before(2), "RSS") == {"TP0": 500, "TP1": 700}
 
 
+@pytest.mark.parametrize("child", [9, 99], ids=["a smaller pid", "a greater pid"])
+def test_a_child_that_bears_the_ranks_title_does_not_replace_its_memory(tmp_path: Path, child: int) -> None:
+    """The rank was there first, in a container too, where the log's pids are of no help."""
+    found = launch(Session(tmp_path).both(start_lines=kv(1, 1)).build(), Arm.CONTROL)
+    rank, forked = "VLLM::Worker_TP1:55", f"VLLM::Worker_TP1:{child}"
+    sampled(found.folder, (1, rank, 500, 450), (2, rank, 500, 225), (2, forked, 400, 225), (3, rank, 700, 650))
+    known = ranks.ranks(found)
+    assert ranks.host_mib(found, known, lambda s: s.last_before(3))["TP1"] == 650
+    assert ranks.host_mib(found, known, lambda s: s.peak(1, 3), "RSS")["TP1"] == 700
+    assert ranks.cpu_s(found, known)["TP1"] is None
+
+
 def test_in_a_container_a_pid_of_the_log_is_somebody_elses(tmp_path: Path) -> None:
     found = launch(Session(tmp_path).both(start_lines=kv(1, 1)).build(), Arm.CONTROL)
     assert found.record is not None
