@@ -87,8 +87,13 @@ KINDS: dict[str, Kind] = {
     "metrics-500": Kind("the scrape fails with 500", at=True),
     "once": Kind("the other faults are those of the first server alone that finds no file PATH, and makes it", "PATH"),
     "worker-death": Kind("tells that a worker died, and has not yet ended of it", at=True),
+    "worker-forks": Kind("of several ranks, each has a child that bears its title, from completion N on", "N"),
+    "worker-vanishes": Kind(
+        "of several ranks, each one's process is killed at completion N; no line tells of it, and it serves on", "N"
+    ),
     "on-rank": Kind(
-        "what comes late, a worker's death, and what gpu-leaves, gpu-keeps and gpu-peaks do, is on rank K alone", "K"
+        "what comes late, what befalls workers, and what gpu-leaves, gpu-keeps and gpu-peaks do, is on rank K alone",
+        "K",
     ),
     # Of the fake NVML's GPUs, and only where QUALIFY_FAKE_NVML names some.
     "gpu-leaves": Kind("the KV cache leaves N MiB free on each GPU, not 2048", "N"),

@@ -123,6 +123,8 @@ FAILURES: dict[str, str] = {
     "request that never ends": "e2e/test_fake_sessions.py::test_a_fault_of_the_candidate_is_named",
     "workers that outlive the server": "e2e/test_fake_sessions.py::"
     "test_a_worker_that_outlives_its_server_is_killed_and_counted",
+    "rank whose process vanishes, and no line tells": "e2e/test_rank_sessions.py::"
+    "test_a_vanished_rank_fails_the_launch_though_its_server_serves_on",
     "GPU already in use": "e2e/test_gpu_sessions.py::"
     "test_a_process_that_is_there_before_keeps_the_session_from_starting",
     "GPU memory that does not return": "e2e/test_gpu_sessions.py::"
