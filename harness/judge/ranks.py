@@ -38,9 +38,10 @@ class Ranks(Placed):
         """The rank whose process the tracer was in; torch's number is the tensor rank where there is no other."""
         if (known := self.by_pid.get(event.pid)) is not None or event.rank is None:
             return known
-        only_tensor = all(name.startswith("TP") and " " not in name for name in self.names)
-        name = f"TP{event.rank}" if only_tensor else f"rank {event.rank}"
-        return name if name in self.names else None
+        # Ranks that share a context or experts are the tensor ranks; those of pipelines and engines count otherwise.
+        only_tensor = all(name.startswith("TP") for name in self.names)
+        place = f"TP{event.rank}" if only_tensor else f"rank {event.rank}"
+        return next((name for name in self.names if name == place or name.startswith(f"{place} ")), None)
 
 
 def ranks(launch: LaunchEvidence) -> Ranks:

@@ -421,5 +421,5 @@ class TestFourRanks:
         records = [x.record for x in read_case(done.bundle).launches.values() if x.record]
         [failed] = [r for r in records if r.status is LaunchStatus.FAILED]
         assert (failed.launch.arm, failed.stage) == (Arm.CANDIDATE, "after ready")
-        assert failed.reason == "worker rank 2 died (exit code -9)"
-        assert "worker rank 2 died" in done.row("served to the end").reason
+        assert failed.reason == "worker TP2 died (exit code -9)"
+        assert "worker TP2 died" in done.row("served to the end").reason
