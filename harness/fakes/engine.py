@@ -94,6 +94,8 @@ class Engine:
         if repeats % 2 == 0 and faults.hit("unstable"):
             slips.append(UNSTABLE_AT)
         output = self.model.output(ask.prompt_ids, length, min(slips, default=None))
+        if faults.hit("break-tie", number):
+            output = self.model.with_tie_broken(ask.prompt_ids, output)
         for fault in faults.all("stuck-at", number):
             output = (*output[: fault.number], *output[fault.number : fault.number + 1] * (length - fault.number))
         return Job(

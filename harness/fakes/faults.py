@@ -70,6 +70,7 @@ KINDS: dict[str, Kind] = {
     "wrong-usage": Kind("usage counts one completion token too many", at=True),
     "short-output": Kind("delivers one token less, with finish_reason stop", at=True),
     "diverge-at": Kind("the output differs from index K on", "K", at=True),
+    "break-tie": Kind("the first near tie of the output is won by the other token, as rounding does", at=True),
     "says": Kind("the output's text is TEXT, whatever its tokens are", "TEXT", at=True),
     "other-tokenizer": Kind("the tokenizer gives other ids for words that are not in the vocabulary"),
     "stuck-at": Kind("the output repeats its token K to the end", "K", at=True),
