@@ -21,6 +21,7 @@ from harness.fakes.late import compile_late
 from harness.fakes.log_lines import ENGINE_DEAD, engine_death, error_line, late_jit, log, worker_death
 from harness.fakes.model import Model, Step
 from harness.fakes.settings import VERSION, Settings
+from harness.fakes.workers import Workers
 
 LATE_JIT_S = 0.25
 SLOWER_S = 0.02
@@ -54,7 +55,9 @@ class Engine:
     settings: Settings
     model: Model
     counters: Counters
-    gpu: GpuMemory | None = None
+    gpu: GpuMemory
+    workers: Workers = field(default_factory=Workers, init=False)
+    """Those of several ranks, once they are started."""
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _arrived: int = field(default=0, init=False)
     _seen: dict[int, int] = field(default_factory=dict, init=False)
@@ -91,6 +94,8 @@ class Engine:
         if repeats % 2 == 0 and faults.hit("unstable"):
             slips.append(UNSTABLE_AT)
         output = self.model.output(ask.prompt_ids, length, min(slips, default=None))
+        if faults.hit("break-tie", number):
+            output = self.model.with_tie_broken(ask.prompt_ids, output)
         for fault in faults.all("stuck-at", number):
             output = (*output[: fault.number], *output[fault.number : fault.number + 1] * (length - fault.number))
         return Job(
@@ -143,6 +148,7 @@ class Engine:
 
         try:
             self._compile_late(job)
+            self._befall_workers(job)
             self._take_memory(job)
             due = began + settings.ttft_s + len(job.ask.prompt_ids) / (settings.prefill_tok_s or float("inf"))
             for index, step in enumerate(job.steps):
@@ -187,8 +193,7 @@ class Engine:
             if first:
                 compile_late(self.settings.faults, os.environ, self.settings.ranks)
                 tracing.first_long_prompt(self.settings.faults, self.settings.ranks)
-                if self.gpu is not None:
-                    self.gpu.first_long_prompt()
+                self.gpu.first_long_prompt()
         for fault in late:
             # As vLLM does: the first rank alone warns, unless all are told to.
             loud = self.settings.faults.ranks(self.settings.ranks)
@@ -199,6 +204,14 @@ class Engine:
             log(*map(worker_death, self.settings.faults.ranks(self.settings.ranks)))
         if self.settings.faults.hit("error-line", job.number):
             log(error_line())
+
+    def _befall_workers(self, job: Job) -> None:
+        faults = self.settings.faults
+        ranks = faults.ranks(len(self.workers.pids))
+        if faults.due("worker-forks", job.number):
+            self.workers.fork(ranks)
+        if faults.due("worker-vanishes", job.number):
+            self.workers.vanish(ranks)
 
     def _take_memory(self, job: Job) -> None:
         for fault in self.settings.faults.all("take-memory", job.number):

@@ -70,6 +70,7 @@ KINDS: dict[str, Kind] = {
     "wrong-usage": Kind("usage counts one completion token too many", at=True),
     "short-output": Kind("delivers one token less, with finish_reason stop", at=True),
     "diverge-at": Kind("the output differs from index K on", "K", at=True),
+    "break-tie": Kind("the first near tie of the output is won by the other token, as rounding does", at=True),
     "says": Kind("the output's text is TEXT, whatever its tokens are", "TEXT", at=True),
     "other-tokenizer": Kind("the tokenizer gives other ids for words that are not in the vocabulary"),
     "stuck-at": Kind("the output repeats its token K to the end", "K", at=True),
@@ -87,8 +88,13 @@ KINDS: dict[str, Kind] = {
     "metrics-500": Kind("the scrape fails with 500", at=True),
     "once": Kind("the other faults are those of the first server alone that finds no file PATH, and makes it", "PATH"),
     "worker-death": Kind("tells that a worker died, and has not yet ended of it", at=True),
+    "worker-forks": Kind("of several ranks, each has a child that bears its title, from completion N on", "N"),
+    "worker-vanishes": Kind(
+        "of several ranks, each one's process is killed at completion N; no line tells of it, and it serves on", "N"
+    ),
     "on-rank": Kind(
-        "what comes late, a worker's death, and what gpu-leaves, gpu-keeps and gpu-peaks do, is on rank K alone", "K"
+        "what comes late, what befalls workers, and what gpu-leaves, gpu-keeps and gpu-peaks do, is on rank K alone",
+        "K",
     ),
     # Of the fake NVML's GPUs, and only where QUALIFY_FAKE_NVML names some.
     "gpu-leaves": Kind("the KV cache leaves N MiB free on each GPU, not 2048", "N"),

@@ -20,6 +20,7 @@ from harness.fakes.log_lines import Line, log, write
 from harness.fakes.model import load_model
 from harness.fakes.server import FakeServer
 from harness.fakes.settings import Settings
+from harness.fakes.workers import Workers
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 ORPHAN_S = 600
@@ -33,7 +34,6 @@ def serve(settings: Settings) -> int:
         ConfigError: the model folder is no forged model.
     """
     log_lines.Speech.era, log_lines.Speech.torn = settings.era, settings.faults.hit("torn-log")
-    log_lines.Speech.ranks = settings.ranks
     # Blocked and then waited for, in all threads: a handler could interrupt the holder of a lock.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     awaited = () if settings.faults.hit("ignore-sigterm") else STOP_SIGNALS
@@ -47,7 +47,7 @@ def serve(settings: Settings) -> int:
         return 1
     if settings.faults.hit("orphan-worker"):
         _start_orphan()
-    stopped = _start(settings, server.server_activate, awaited, gpu)
+    stopped = _start(settings, server.server_activate, awaited, engine)
     if settings.faults.hit("die-at-start"):
         write(log_lines.start_failure())
         return 1
@@ -55,10 +55,11 @@ def serve(settings: Settings) -> int:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         signal.sigwait(awaited)
     _end(server, serving=not stopped)
+    engine.workers.end()
     return 0
 
 
-def _start(settings: Settings, listen: Callable[[], None], awaited: Iterable[int], gpu: GpuMemory) -> bool:
+def _start(settings: Settings, listen: Callable[[], None], awaited: Iterable[int], engine: Engine) -> bool:
     """Write the log of a start, in its pace, and listen at its end; True when a signal cut it short."""
     began = time.monotonic()
     share = settings.start_s / 4
@@ -78,16 +79,17 @@ def _start(settings: Settings, listen: Callable[[], None], awaited: Iterable[int
     engine_began = time.monotonic()
     if stopped_within(share):
         return True
+    _start_workers(settings, engine)
     for line in log_lines.weights(settings):
         write(line) if isinstance(line, str) else log(line)
-    gpu.load()
+    engine.gpu.load()
     if stopped_within(share):
         return True
     if settings.faults.hit("die-at-start"):
         return False
     tracing.hooks(settings.faults, settings.ranks)
     tracing.warm_up(settings.faults, settings.ranks)
-    gpu.size_kv()
+    engine.gpu.size_kv()
     log(*log_lines.kv_cache(settings))
     if stopped_within(max(0.0, began + settings.start_s - time.monotonic())):
         return True
@@ -98,6 +100,14 @@ def _start(settings: Settings, listen: Callable[[], None], awaited: Iterable[int
     listen()
     write("INFO:     Application startup complete.")
     return False
+
+
+def _start_workers(settings: Settings, engine: Engine) -> None:
+    """Each speaks as `Worker` until it has its place among the ranks."""
+    engine.workers = Workers(settings.worker_names)
+    log_lines.Speech.workers = [("Worker", pid) for pid in engine.workers.pids]
+    log(*log_lines.places(settings))
+    log_lines.Speech.workers = list(zip(settings.worker_names, engine.workers.pids, strict=True))
 
 
 def _start_orphan() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.fakes.eras import NEWEST, Era
@@ -44,12 +44,13 @@ class Speech:
 
     era: Era = NEWEST
     torn: bool = False
-    ranks: int = 1
+    workers: Sequence[tuple[str, int]] = ()
+    """Name and pid of each rank's process; none where the server is a single process, or has not started them."""
 
 
 def write(text: str, rank: int | None = None) -> None:
     """Put text of others than vLLM into the log, with a line's end: what a worker prints has its prefix."""
-    if rank is not None and Speech.ranks > 1:
+    if rank is not None and Speech.workers:
         _put(_who("Worker", rank) + text)
     else:
         _put(_who("APIServer") + text if Speech.era.prefix == "every line" else text)
@@ -69,13 +70,13 @@ def log(*lines: Line) -> None:
 
 
 def worker_pid(rank: int) -> int:
-    """This process's own; of several ranks one that no process has, so that each is told from the others."""
-    return os.getpid() if Speech.ranks == 1 else os.getpid() * 1000 + rank
+    """Of a rank; this process's own where it has no workers."""
+    return Speech.workers[rank][1] if Speech.workers else os.getpid()
 
 
 def _who(process: str, rank: int = 0) -> str:
-    place = process == "Worker" and Speech.ranks > 1
-    name = f"(Worker_TP{rank} pid={worker_pid(rank)})" if place else f"({process} pid={os.getpid()})"
+    who, pid = Speech.workers[rank] if process == "Worker" and Speech.workers else (process, os.getpid())
+    name = f"({who} pid={pid})"
     return f"\x1b[1;36m{name}\x1b[0;0m " if Speech.era.coloured else f"{name} "
 
 
@@ -133,8 +134,10 @@ def engine_banner(settings: Settings) -> Line:
         f"speculative_config={speculative}, tokenizer={model}, skip_tokenizer_init=False, tokenizer_mode=auto, "
         "revision=None, tokenizer_revision=None, "
         f"trust_remote_code=False, dtype=torch.bfloat16, max_seq_len={settings.max_model_len}, download_dir=None, "
-        "load_format=auto, tensor_parallel_size=1, pipeline_parallel_size=1, data_parallel_size=1, "
-        "decode_context_parallel_size=1, dcp_comm_backend=ag_rs, disable_custom_all_reduce=True, quantization=None, "
+        f"load_format=auto, tensor_parallel_size={settings.tensor_parallel}, "
+        f"pipeline_parallel_size={settings.pipeline_parallel}, data_parallel_size=1, "
+        f"decode_context_parallel_size={settings.decode_context_parallel}, dcp_comm_backend=ag_rs, "
+        "disable_custom_all_reduce=True, quantization=None, "
         f"quantization_config=None, enforce_eager={settings.eager}, kv_cache_dtype=auto, device_config=cpu, seed=0, "
         f"served_model_name={settings.served_name}, enable_prefix_caching=True, enable_chunked_prefill=True, "
         f"pooler_config=None, compilation_config={{'mode': {mode}, 'debug_dump_path': None, 'backend': 'inductor', "
@@ -143,6 +146,14 @@ def engine_banner(settings: Settings) -> Line:
         f"kernel_config=KernelConfig(enable_flashinfer_autotune=True, enable_cutedsl_warmup=True, "
         f"enable_jit_warmup={warm}, moe_backend='auto', linear_backend='auto')",
     )
+
+
+def places(settings: Settings) -> Iterator[Line]:
+    """Which process is to be which rank, where there are several."""
+    for rank in range(len(settings.worker_names)):
+        told = f"world_size={settings.ranks} rank={rank} local_rank={rank}"
+        told += " distributed_init_method=file:///tmp/qualify backend=gloo"
+        yield Line("Worker", "INFO", "parallel_state.py:1906", told, rank)
 
 
 def weights(settings: Settings) -> Iterator[Line | str]:

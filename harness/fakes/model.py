@@ -51,10 +51,20 @@ class Model:
         right = self.rule.expected(context, length).output_ids
         if diverge_at is None or diverge_at >= length:
             return right
-        slip = (right[diverge_at] + 1) % self.vocab
-        rest = length - diverge_at - 1
+        return self._slipped(right, diverge_at, (right[diverge_at] + 1) % self.vocab)
+
+    def with_tie_broken(self, prompt_ids: Sequence[int], output: Sequence[int]) -> tuple[int, ...]:
+        """The output with its first near tie won by the other token; as it is where none is met."""
+        if self.tie is not None:
+            for place, (previous, token) in enumerate(pairwise((prompt_ids[-1], *output))):
+                if previous == self.tie[0] and token != self.tie[1]:
+                    return self._slipped(output, place, self.tie[1])
+        return tuple(output)
+
+    def _slipped(self, right: Sequence[int], place: int, slip: int) -> tuple[int, ...]:
+        rest = len(right) - place - 1
         tail = self.rule.expected((slip, slip), rest).output_ids if rest else ()
-        return (*right[:diverge_at], slip, *tail)
+        return (*right[:place], slip, *tail)
 
     def steps(self, output_ids: Sequence[int], draft_tokens: int) -> tuple[Step, ...]:
         """How the engine delivers an output: the prefill's token, then one or two tokens a step."""
@@ -69,11 +79,14 @@ class Model:
 
     def top_logprobs(self, previous: int, token: int, count: int) -> list[tuple[int, float]]:
         """The `count` best tokens after `previous` (at least the one taken), best first."""
-        tied = self.tie is not None and previous == self.tie[0] and token != self.tie[1]
+        runner_up = None
+        if self.tie is not None and previous == self.tie[0]:
+            runner_up = self.tie[1] if token != self.tie[1] else self.rule.successor[previous]
+        tied = runner_up is not None
         best = math.sqrt(self.hidden)  # a one-hot after RMS norm
         second = best * NEARLY_ONE if tied else 0.0
         total = math.log(math.exp(best) + math.exp(second) + self.vocab - 2)
-        others = [self.tie[1]] if tied and self.tie is not None else []
+        others = [runner_up] if runner_up is not None else []
         others += [t for t in range(min(self.vocab, count + 2)) if t not in (token, *others)]
         logits = [best, second] + [0.0] * len(others)
         return [(t, z - total) for t, z in zip([token, *others], logits, strict=False)][: max(1, count)]

@@ -72,8 +72,40 @@ class Settings:
 
     @property
     def ranks(self) -> int:
-        """Workers that the log tells of (--tensor-parallel-size); the server is one process all the same."""
+        """Ranks of the model; of more than one, each has a process."""
+        return self.pipeline_parallel * self.tensor_parallel
+
+    @property
+    def tensor_parallel(self) -> int:
+        """--tensor-parallel-size."""
         return int(self.flags.get("tensor_parallel_size", 1))
+
+    @property
+    def pipeline_parallel(self) -> int:
+        """--pipeline-parallel-size."""
+        return int(self.flags.get("pipeline_parallel_size", 1))
+
+    @property
+    def decode_context_parallel(self) -> int:
+        """--decode-context-parallel-size: so many neighbours of the tensor-parallel ranks share a context."""
+        return int(self.flags.get("decode_context_parallel_size", 1))
+
+    @property
+    def worker_names(self) -> tuple[str, ...]:
+        """As vLLM builds them (multiproc_executor.py, setup_proc_title_and_log_prefix); none of a single rank."""
+        if self.ranks == 1:
+            return ()
+        tensor, context = self.tensor_parallel, self.decode_context_parallel
+        experts = self.flags.get("enable_expert_parallel") is True
+        return tuple(
+            "Worker"
+            + (f"_PP{pp}" if self.pipeline_parallel > 1 else "")
+            + (f"_TP{tp}" if tensor > 1 else "")
+            + (f"_DCP{tp % context}" if context > 1 else "")
+            + (f"_EP{tp}" if experts else "")
+            for pp in range(self.pipeline_parallel)
+            for tp in range(tensor)
+        )
 
     @property
     def stream_interval(self) -> int:

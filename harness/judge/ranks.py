@@ -38,9 +38,10 @@ class Ranks(Placed):
         """The rank whose process the tracer was in; torch's number is the tensor rank where there is no other."""
         if (known := self.by_pid.get(event.pid)) is not None or event.rank is None:
             return known
-        only_tensor = all(name.startswith("TP") and " " not in name for name in self.names)
-        name = f"TP{event.rank}" if only_tensor else f"rank {event.rank}"
-        return name if name in self.names else None
+        # Ranks that share a context or experts are the tensor ranks; those of pipelines and engines count otherwise.
+        only_tensor = all(name.startswith("TP") for name in self.names)
+        place = f"TP{event.rank}" if only_tensor else f"rank {event.rank}"
+        return next((name for name in self.names if name == place or name.startswith(f"{place} ")), None)
 
 
 def ranks(launch: LaunchEvidence) -> Ranks:
@@ -147,8 +148,7 @@ def cpu_s(launch: LaunchEvidence, known: Ranks) -> PerRank:
     for rank, process in _processes(launch, known):
         spent = [process.cpu.spent_s(w.begin_ns, w.end_ns) for w in passes]
         told = [s for s in spent if s is not None]
-        # A child that has not yet been given its own program has the worker's title.
-        if told and len(told) == len(spent) and sum(told) >= (found.get(rank) or 0.0):
+        if told and len(told) == len(spent):
             found[rank] = sum(told)
     return _by_rank(known, found)
 
@@ -164,12 +164,14 @@ def _passes(launch: LaunchEvidence) -> list[Window]:
 
 
 def _processes(launch: LaunchEvidence, known: Ranks) -> Iterator[tuple[str, ProcessReadings]]:
-    """Sampled processes that are a rank."""
+    """Of each rank the process that is it: a child that a worker forks bears its title, too, and was there later."""
     own = launch.record is None or launch.record.container is None
-    for process in launch.processes:
+    found: dict[str, ProcessReadings] = {}
+    for process in sorted(launch.processes, key=lambda p: (p.rss.times_ns[:1], p.pid)):
         rank = titled_rank(process.name) or (known.by_pid.get(process.pid) if own else None)
         if rank is not None:
-            yield rank, process
+            found.setdefault(rank, process)
+    yield from found.items()
 
 
 def _spread(found: Mapping[str, float]) -> tuple[float, float]:

@@ -16,26 +16,29 @@ READINGS = 2
 def vanished_worker(rows: Iterable[Sequence[Any]]) -> str | None:
     """`worker TP1 vanished (pid 123, seen last 3.2 s before the others)`; None where nobody is to blame.
 
-    A process without resident memory is a zombie. A rank is there while any process of its title is: a child that has
-    not yet been given its own program has it too. Whoever goes once an engine has gone follows it, and tells nothing.
+    A process without resident memory is a zombie. A rank is the process of its title that was there first: a child that
+    it forks bears the title too. Whoever goes once an engine has gone follows it, and tells nothing.
 
     Args:
         rows: As the host sampler writes them, by time, up to the stop: ns, `name:pid`, RSS in bytes, more.
     """
     names: dict[str, str] = {}
+    since: dict[str, int] = {}
     pids: dict[str, str] = {}
     last_ns: dict[str, int] = {}
     gone: frozenset[str] = frozenset()
     readings = others_ns = 0
     for time_ns, reading in groupby(rows, key=lambda row: int(row[0])):
-        there = set()
+        sound = set()
         for _, process, rss, *_ in reading:
             title, _, pid = str(process).rpartition(":")
+            since.setdefault(pid, time_ns)
             if (name := title if title.startswith(ENGINE) else titled_rank(title)) is not None:
                 names[pid] = name
-            if rss and pid in names:
-                there.add(names[pid])
-                pids.setdefault(names[pid], pid)
+                pids[name] = min(pids.get(name, pid), pid, key=lambda p: since[p])
+            if rss:
+                sound.add(pid)
+        there = {name for name, pid in pids.items() if pid in sound}
         last_ns |= dict.fromkeys(there, time_ns)
         missing = frozenset(last_ns.keys() - there)
         if missing != gone:

@@ -40,14 +40,16 @@ change_s = 0.5
 """
 
 
-def session(folder: Path, *arguments: str, control: str = "", candidate: str = "", claims: str = "") -> Finished:
-    """A session whose arms have these faults."""
+def session(
+    folder: Path, *arguments: str, control: str = "", candidate: str = "", claims: str = "", more: str = ""
+) -> Finished:
+    """A session whose arms have these faults, and `more` in their stacks."""
     stacks = []
     for arm, faults in (("control", control), ("candidate", candidate)):
         stacks += [f"--{arm}", str(stack(folder, arm, **({"QUALIFY_FAKE_FAULTS": faults} if faults else {"X": "1"})))]
-    if claims:
-        with Path(stacks[-1]).open("a", encoding="utf-8") as stream:
-            stream.write(claims)
+    for file, text in ((stacks[1], more), (stacks[-1], more + claims)):
+        with Path(file).open("a", encoding="utf-8") as stream:
+            stream.write(text)
     return run(folder / "results", "--profile", str(fake_profile(folder)), *stacks, *arguments)
 
 
@@ -157,6 +159,29 @@ def test_answers_that_depend_on_the_warm_up_in_the_candidate_alone_fail(tmp_path
     assert done.code == ExitCode.FAIL
 
 
+def test_a_tie_that_breaks_in_another_state_of_the_candidate_is_a_warning(tmp_path: Path) -> None:
+    """Both passes of the second prompt of the primed launch: only its states part, and by rounding alone."""
+    tied = "\n[forge]\nnear_tie = true\n"
+    long_enough = ("--set", "course.identity_output_tokens=140", "-k", "identity")
+    broken = "break-tie@8,break-tie@11"
+    done = session(tmp_path, "--warmups", "engine,primed", *long_enough, candidate=broken, more=tied)
+    row = done.row(STATES)
+    assert (row.word, row.control) == (Word.WARN, "identical"), done.out
+    assert "1 of 3 outputs differ" in row.reason
+    assert done.row(IDENTITY, warmup="primed").word is Word.WARN
+    # Of a forged model the answer is known, and a tie that rounding breaks is not in its rule.
+    assert {r.name for r in done.verdict.rows if r.word is Word.FAIL} == {"known answers"}
+
+
+def test_events_that_the_client_reads_in_a_burst_give_no_rate(tmp_path: Path) -> None:
+    """The built-in server without a pace is quicker than any engine: its events come all at once."""
+    done = session(tmp_path, "-k", "decode")
+    row = done.row("client kept up")
+    assert (row.word, done.code) == (Word.WARN, ExitCode.PASS), done.out
+    assert row.reason.endswith("; no rate is taken from it")
+    assert done.row("decode", context_tokens=2048).control is None
+
+
 def test_claims_about_kv_tokens_memory_and_start_are_refuted(tmp_path: Path) -> None:
     bench = GpuBench(tmp_path)
     options = bench.options(candidate="gpu-leaves=600")
@@ -219,7 +244,7 @@ Judge = Callable[[Callable[[Path], None]], dict[str, Row]]
 
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    return session(tmp_path_factory.mktemp("honest"), "-k", "first_prompt")
+    return session(tmp_path_factory.mktemp("honest"), "-k", "first_prompt or identity")
 
 
 @pytest.fixture
@@ -259,6 +284,31 @@ class TestEvidenceThatWasChanged:
         row = changed(change)["launch order"]
         assert row.word is Word.VOID
         assert "began before 001-" in row.reason
+
+    @pytest.mark.parametrize(
+        ("arm", "told"),
+        [("candidate", "outputs of the control, "), ("control", "the control does not agree with itself (")],
+    )
+    def test_an_output_that_was_taken_away(self, changed: Judge, arm: str, told: str) -> None:
+        def change(root: Path) -> None:
+            file = next(root.glob(f"launches/*{arm}*/outputs.jsonl"))
+            lines = file.read_bytes().splitlines(keepends=True)
+            file.write_bytes(b"".join(lines[:-1]))
+
+        row = changed(change)[IDENTITY]
+        assert row.word is Word.VOID
+        assert told in row.reason
+
+    def test_a_request_that_was_exchanged(self, changed: Judge) -> None:
+        def change(root: Path) -> None:
+            file = next(root.glob("launches/*candidate*/requests.jsonl"))
+            *others, last = file.read_text("utf-8").splitlines()
+            exchanged = json.dumps(json.loads(last) | {"prompt_sha256": "0" * 64})
+            file.write_text("\n".join([*others, exchanged, ""]), "utf-8")
+
+        row = changed(change)["requests served in full"]
+        assert row.word is Word.VOID
+        assert row.reason.startswith("the arms were not asked the same: request ")
 
     def test_a_launch_that_was_taken_away(self, changed: Judge) -> None:
         row = changed(lambda root: shutil.rmtree(next(root.glob("launches/002-*"))))["session complete"]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.judge.case import read_case
+from harness.judge.verdict import judge
 from harness.records import Row
 from harness.words import ExitCode, LaunchStatus, Step, Word
 
@@ -121,3 +122,13 @@ def test_the_self_test_is_evidence_and_a_row(results: Path, profile: str) -> Non
     assert found.events_received == found.events_expected
     assert done.row("client self-test").word in (Word.PASS, Word.WARN), "times depend on how busy this machine is"
     assert " selftest.json\n" in (done.bundle.root / "SHA256SUMS").read_text("utf-8")
+
+    for changes, word, told in (
+        ({"events_expected": None, "error": "no port"}, Word.WARN, "it could not be run: no port"),
+        ({"ids_exact": False}, Word.VOID, "the client does not count right: token ids are not the server's"),
+        ({"delivery_p99_ms": 5.01}, Word.WARN, "delivery p99 5.01 ms, bar 5"),
+    ):
+        done.bundle.selftest_file.write_text(found.model_copy(update=changes).model_dump_json(), "utf-8")
+        [row] = [r for r in judge(done.bundle).rows if r.name == "client self-test"]
+        assert row.word is word
+        assert told in row.reason

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.evidence.bundle import read_record
 from harness.judge.case import read_case
+from harness.judge.verdict import judge
 from harness.records import LaunchRecord
+from harness.records.statistics import Look
 from harness.words import Arm, Cache, ExitCode, LaunchStatus, Step, Word
 
 from .sessions import Finished, fake_profile, left_running, run, stack, start, wait_for
@@ -360,3 +363,16 @@ def test_a_session_goes_on_only_where_its_first_look_is_inconclusive(
     assert len(list((done.bundle.root / "launches").iterdir())) == 6 + ran, "what was not needed left nothing"
     assert (done.bundle.root / "looks" / "mtp1.json").is_file()
     assert "looks/mtp1.json" in (done.bundle.root / "SHA256SUMS").read_text("ascii")
+
+    file = done.bundle.look_file("mtp1")
+    look = read_record(file, Look)
+    file.write_text(look.model_copy(update={"goes_on": not look.goes_on}).model_dump_json(), "utf-8")
+    [row] = [r for r in judge(done.bundle).rows if r.name == "second look"]
+    assert row.word is Word.VOID
+    assert row.reason.startswith("mtp1.json does not say what the evidence of the first look says: ")
+    if ran:  # though by other margins it would have been conclusive
+        text = done.bundle.plan_file.read_text("utf-8")
+        done.bundle.plan_file.write_text(text.replace(str(float(margin)), "1e30"), "utf-8")
+        [row] = [r for r in judge(done.bundle).rows if r.name == "second look"]
+        assert row.word is Word.VOID
+        assert row.reason.endswith(" ran although the first look was conclusive")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -13,6 +14,7 @@ import pytest
 
 from harness.fakes.nvml import Gpu
 from harness.judge.case import read_case
+from harness.judge.rows.gpu_health import BLIND_MS
 from harness.judge.samples import gpu_evidence
 from harness.records import GPU_STAGE, GpuWatch
 from harness.words import Arm, ExitCode, LaunchStatus, Word
@@ -22,6 +24,8 @@ from .sessions import Finished, left_running, run, start, wait_for
 
 NAME = Path(sys.executable).name
 """As the system names a process of this Python."""
+STILL_S = 1.0
+"""Twice the ten periods of 50 ms that are named as a gap."""
 
 
 @pytest.fixture
@@ -177,6 +181,39 @@ class TestVoid:
         assert first.record.status is LaunchStatus.COMPLETED
         assert first.gpu.gpus["GPU-0"].free.times_ns
         assert not left_running(results)
+
+
+def test_a_sampler_that_stands_still_leaves_a_gap_that_is_named(bench: GpuBench) -> None:
+    """Where this machine makes five seconds of it, the launch was not watched."""
+    bench.settings.append("serve.env.QUALIFY_FAKE_STEP_S='0.02'")
+    results = bench.folder / "results"
+    process = start(results, *bench.options(), env=bench.env)
+    wait_for(lambda: any(results.glob("*-fake-*/launches/001-*/requests.jsonl")))
+    children = psutil.Process(process.pid).children(recursive=True)
+    [sampler] = [c for c in children if "harness.observe.gpu" in c.cmdline()]
+    sampler.suspend()
+    resume_at = time.monotonic() + STILL_S
+    wait_for(lambda: time.monotonic() > resume_at)
+    sampler.resume()
+    out, _ = process.communicate(timeout=60)
+    done = Finished(process.returncode, out, results)
+    samplings = {
+        x.folder.id: x.record.gpu.sampling
+        for x in read_case(done.bundle).launches.values()
+        if x.record and x.record.gpu
+    }
+    gaps_ms = {
+        launch: s.worst_gap_ms for launch, s in samplings.items() if s is not None and s.worst_gap_ms is not None
+    }
+    assert gaps_ms[min(gaps_ms)] > 1000 * STILL_S / 2
+    row, broken = done.row("GPU sampling"), max(gaps_ms.values()) > BLIND_MS
+    assert row.word is (Word.VOID if broken else Word.WARN), out
+    named = [
+        f"{i}: {f'{gap / 1000:.1f} s' if broken else f'{gap:.0f} ms'} between two readings"
+        for i, gap in gaps_ms.items()
+    ]
+    assert any(text in row.reason for text in named), row
+    assert not left_running(results)
 
 
 class TestFail:
@@ -455,5 +492,5 @@ class TestFourRanks:
         records = [x.record for x in read_case(done.bundle).launches.values() if x.record]
         [failed] = [r for r in records if r.status is LaunchStatus.FAILED]
         assert (failed.launch.arm, failed.stage) == (Arm.CANDIDATE, "after ready")
-        assert failed.reason == "worker rank 2 died (exit code -9)"
-        assert "worker rank 2 died" in done.row("served to the end").reason
+        assert failed.reason == "worker TP2 died (exit code -9)"
+        assert "worker TP2 died" in done.row("served to the end").reason

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.judge.verdict import judge
+from harness.records.statistics import Rerun
 from harness.words import ExitCode, Word
 
 from .sessions import Finished, fake_profile, run, stack
@@ -187,3 +188,12 @@ def test_a_pair_that_stands_leaves_nothing_of_a_second_try(tmp_path: Path) -> No
     assert len(list((done.bundle.root / "launches").iterdir())) == 2
     assert not (done.bundle.root / "reruns").exists()
     assert not done.rows("voided pair")
+
+    pair = tuple(x.id for x in done.bundle.plan().launches)
+    file = done.bundle.rerun_file(pair[1])
+    file.parent.mkdir()
+    told = Rerun(pair=(pair[0], pair[1]), void=("counts agree: so somebody says",))
+    file.write_text(told.model_dump_json(), "utf-8")
+    [row] = [r for r in judge(done.bundle).rows if r.name == "voided pair"]
+    assert row.word is Word.VOID
+    assert row.reason == f"{file.name}: run once more although the pair was not void"

@@ -205,6 +205,19 @@ def test_diverge_at(model: Path, truth: list[int], at: int) -> None:
         assert server.ids(PROMPT, LENGTH) == truth
 
 
+def test_break_tie(tmp_path: Path) -> None:
+    recipe = Recipe(near_tie=True)
+    assert recipe.tie is not None
+    token, runner_up = recipe.tie
+    winner = recipe.rule.successor[token]
+    with fake(forge(tmp_path / "tied", recipe), faults="break-tie@1") as server:
+        broken, right = (server.complete([7, token], 3, logprobs=2).json()["choices"][0] for _ in range(2))
+    assert (broken["token_ids"][0], right["token_ids"][0]) == (runner_up, winner)
+    assert broken["token_ids"][1:] == list(recipe.rule.expected([runner_up, runner_up], 2).output_ids)
+    for choice in (broken, right):
+        assert set(choice["logprobs"]["top_logprobs"][0]) == {f"w{winner}", f"w{runner_up}"}
+
+
 def test_unstable(model: Path, truth: list[int]) -> None:
     with fake(model, faults="unstable") as server:
         answers = [server.ids(PROMPT, LENGTH) for _ in range(4)]

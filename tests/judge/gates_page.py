@@ -83,25 +83,25 @@ END_TO_END: dict[str, str] = {
     "again-otherwise": "test_void_rules::test_a_void_pair_is_run_once_more_and_both_stay",
     "beside-a-stranger": "test_void_rules::test_a_kernel_that_a_foreign_request_may_have_needed_fails_nobody",
     "computed-otherwise": "test_void_rules::test_counts_that_are_not_ours_void_the_window_and_what_was_compared_in_it",
+    "not-comparable": "test_every_gate::test_an_output_that_was_taken_away",
+    "control-not-comparable": "test_every_gate::test_an_output_that_was_taken_away",
+    "states-near-tie": "test_every_gate::test_a_tie_that_breaks_in_another_state_of_the_candidate_is_a_warning",
+    "client-stalled": "test_every_gate::test_events_that_the_client_reads_in_a_burst_give_no_rate",
+    "asked-otherwise": "test_every_gate::test_a_request_that_was_exchanged",
+    "gpu-gap": "test_gpu_sessions::test_a_sampler_that_stands_still_leaves_a_gap_that_is_named",
+    "client-untested": "test_fake_client::test_the_self_test_is_evidence_and_a_row",
+    "client-miscounts": "test_fake_client::test_the_self_test_is_evidence_and_a_row",
+    "client-slow": "test_fake_client::test_the_self_test_is_evidence_and_a_row",
+    "again-though-it-stood": "test_void_rules::test_a_pair_that_stands_leaves_nothing_of_a_second_try",
+    "look-otherwise": "test_fake_sessions::test_a_session_goes_on_only_where_its_first_look_is_inconclusive",
+    "look-against-rule": "test_fake_sessions::test_a_session_goes_on_only_where_its_first_look_is_inconclusive",
 }
 """Gate -> the test that drives it through a server: module of tests/e2e and function."""
 NOT_END_TO_END: dict[str, str] = {
-    "not-comparable": "who sends nothing serves nothing; records that were lost are the harness's failing",
-    "control-not-comparable": "likewise",
-    "states-near-tie": "a tie that another state breaks is not played by the built-in server",
-    "client-stalled": "what stalls a client is the machine, which a test cannot ask for",
     "concurrency-client": "the client's own failing",
-    "asked-otherwise": "both arms run one course; only evidence that was changed shows another",
     "source-check-broken": "only evidence that was changed shows it",
     "image-unseen": "the session looks into every container; only evidence that was changed shows one that was not",
-    "gpu-gap": "a sampler that stood still for a moment is no fault that can be timed",
-    "client-untested": "the client's own self-test; test_fake_client says that it is run and judged",
-    "client-miscounts": "likewise",
-    "client-slow": "likewise",
-    "session-interrupted": "the moment between two launches cannot be hit",
-    "again-though-it-stood": "the conductor keeps the rule; only evidence that was changed shows otherwise",
-    "look-otherwise": "likewise",
-    "look-against-rule": "likewise",
+    "session-interrupted": "what interrupts all but its launches is a moment that cannot be hit",
 }
 """Gate -> why none does."""
 BY_SESSION: dict[str, str] = {
@@ -124,6 +124,8 @@ FAILURES: dict[str, str] = {
     "request that never ends": "e2e/test_fake_sessions.py::test_a_fault_of_the_candidate_is_named",
     "workers that outlive the server": "e2e/test_fake_sessions.py::"
     "test_a_worker_that_outlives_its_server_is_killed_and_counted",
+    "rank whose process vanishes, and no line tells": "e2e/test_rank_sessions.py::"
+    "test_a_vanished_rank_fails_the_launch_though_its_server_serves_on",
     "GPU already in use": "e2e/test_gpu_sessions.py::"
     "test_a_process_that_is_there_before_keeps_the_session_from_starting",
     "GPU memory that does not return": "e2e/test_gpu_sessions.py::"

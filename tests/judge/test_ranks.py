@@ -13,6 +13,7 @@ from harness.judge import ranks
 from harness.judge.case import read_case
 from harness.judge.read import LaunchEvidence
 from harness.judge.samples import process_readings
+from harness.observe.jit.trace import TraceEvent
 from harness.observe.log import Kind
 from harness.observe.phases import LogClock
 from harness.records import Row
@@ -26,6 +27,10 @@ MIB = 1 << 20
 
 def worker(rank: int, text: str) -> str:
     return f"(Worker_TP{rank} pid={100 + rank}) INFO 11-30 01:57:55 [x.py:1] {text}"
+
+
+def traced(*, pid: int, rank: int | None) -> TraceEvent:
+    return TraceEvent(event="compile", backend="triton", kernel="_k", begin_ns=1, end_ns=2, pid=pid, rank=rank)
 
 
 def kv(*gib: float) -> tuple[str, ...]:
@@ -196,6 +201,48 @@ def test_samples_of_a_harness_that_read_no_cpu_time_tell_none(tmp_path: Path) ->
     assert Judged.of(bundle).row("host memory by rank").control is not None
 
 
+# --- ranks of more than one parallelism ---------------------------------------------------------------
+
+DCP = ("TP0 DCP0", "TP1 DCP1")
+ONE, TWO = "VLLM::Worker_TP0_DCP0:8926", "VLLM::Worker_TP1_DCP1:8927"
+ENDS = ((1, "VLLM::Worker", 10), (3, "VLLM::Worker_TP", 0))
+"""Before they have a place, and as zombies, which keep 15 characters of a title and no memory."""
+
+
+def named(names: tuple[str, ...]) -> tuple[str, ...]:
+    """A line of each, as vLLM 0.25.1 wrote them on two H200s."""
+    text = "Kernel JIT monitor activated; monitored JIT compilations during inference will use mode=warn."
+    form = "(Worker_{} pid={}) INFO 11-30 08:51:31 [jit_monitor.py:73] " + text
+    return tuple(form.format(name.replace(" ", "_"), 410 + n) for n, name in enumerate(names))
+
+
+def test_ranks_that_share_a_context_have_their_processes_cpu_time_and_memory(tmp_path: Path) -> None:
+    found = launch(Session(tmp_path).both(start_lines=named(DCP)).build(), Arm.CONTROL)
+    busy(found, {ONE: 1.0, TWO: 0.5})
+    assert ranks.core_share(found, ranks.ranks(found)) == pytest.approx({DCP[0]: 100, DCP[1]: 50}, rel=1e-6)
+    found = launch(Session(tmp_path / "memory").both(start_lines=named(DCP)).build(), Arm.CONTROL)
+    early, ended = ([(t, f"{title}:{pid}", mib, None) for pid in (8926, 8927)] for t, title, mib in ENDS)
+    sampled(found.folder, *early, (2, ONE, 500, 450), (2, TWO, 700, 650), *ended)
+    known = ranks.ranks(found)
+    assert ranks.host_mib(found, known, lambda s: s.last_before(3)) == {DCP[0]: 450, DCP[1]: 650}
+    assert ranks.host_mib(found, known, lambda s: s.last_before(2), "RSS") == {DCP[0]: 500, DCP[1]: 700}
+
+
+def test_ranks_that_share_a_context_are_told_by_their_lines_and_by_torchs_number(tmp_path: Path) -> None:
+    known = ranks.ranks(launch(Session(tmp_path).both(start_lines=named(DCP)).build(), Arm.CONTROL))
+    assert (known.names, known.by_pid) == (DCP, {410: DCP[0], 411: DCP[1]})
+    assert [known.of_trace(traced(pid=n, rank=n)) for n in (0, 1, 2)] == [*DCP, None]
+    assert known.of_trace(traced(pid=411, rank=0)) == DCP[1], "the process is the better witness"
+
+
+def test_torchs_number_is_no_place_in_a_pipeline(tmp_path: Path) -> None:
+    names = tuple(f"PP{pp} TP{tp} EP{tp}" for pp in (0, 1) for tp in (0, 1))
+    known = ranks.ranks(launch(Session(tmp_path).both(start_lines=named(names)).build(), Arm.CONTROL))
+    assert known.names == names
+    assert [known.of_trace(traced(pid=410 + n, rank=None)) for n in range(4)] == list(names)
+    assert known.of_trace(traced(pid=1, rank=2)) is None
+
+
 # --- memory of each rank's process -------------------------------------------------------------------
 
 
@@ -214,6 +261,18 @@ def test_a_process_is_its_rank_by_its_title_and_by_the_pid_that_the_log_names(tm
     known = ranks.ranks(found)
     assert ranks.host_mib(found, known, lambda s: s.last_before(2)) == {"TP0": 450, "TP1": 650}
     assert ranks.host_mib(found, known, lambda s: s.last_before(2), "RSS") == {"TP0": 500, "TP1": 700}
+
+
+@pytest.mark.parametrize("child", [9, 99], ids=["a smaller pid", "a greater pid"])
+def test_a_child_that_bears_the_ranks_title_does_not_replace_its_memory(tmp_path: Path, child: int) -> None:
+    """The rank was there first, in a container too, where the log's pids are of no help."""
+    found = launch(Session(tmp_path).both(start_lines=kv(1, 1)).build(), Arm.CONTROL)
+    rank, forked = "VLLM::Worker_TP1:55", f"VLLM::Worker_TP1:{child}"
+    sampled(found.folder, (1, rank, 500, 450), (2, rank, 500, 225), (2, forked, 400, 225), (3, rank, 700, 650))
+    known = ranks.ranks(found)
+    assert ranks.host_mib(found, known, lambda s: s.last_before(3))["TP1"] == 650
+    assert ranks.host_mib(found, known, lambda s: s.peak(1, 3), "RSS")["TP1"] == 700
+    assert ranks.cpu_s(found, known)["TP1"] is None
 
 
 def test_in_a_container_a_pid_of_the_log_is_somebody_elses(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,21 @@ def test_what_the_others_do_after_it_does_not_clear_it() -> None:
 def test_a_child_that_has_still_the_ranks_title_ends_without_a_word() -> None:
     every = list(rows({}))
     assert vanished_worker([*every[:10], [every[9][0], "VLLM::Worker_TP1:77", 5, None, 1], *every[10:]]) is None
+
+
+def test_a_child_that_keeps_the_ranks_title_does_not_stand_for_it() -> None:
+    """As in a container, where nobody takes it out of the server's family once its parent has gone."""
+    child = "VLLM::Worker_TP1:9"
+    with_child: list[list[object]] = []
+    for time_ns, sampled in groupby(rows({TP1: 7.0}), key=lambda row: int(str(row[0]))):
+        with_child += [*sampled, *([[time_ns, child, 5, None, 7]] if time_ns > 2 * S else [])]
+    assert vanished_worker(with_child) == "worker TP1 vanished (pid 11, seen last 3.2 s before the others)"
+
+
+def test_a_rank_is_known_by_the_time_before_it_had_its_title() -> None:
+    early: list[list[object]] = [[n * S, "python3:11", 5, None, 1] for n in (-2, -1)]
+    child_first: list[list[object]] = [[0, "VLLM::Worker_TP1:9", 5, None, 1], *rows({TP1: 7.0})]
+    assert (vanished_worker([*early, *child_first]) or "").startswith("worker TP1 vanished (pid 11, seen last 3.2 s")
 
 
 def test_a_server_without_ranks_and_no_samples_at_all_tell_nothing() -> None:

@@ -31,6 +31,8 @@ class Kind(StrEnum):
     ENCODER_ATTENTION = "encoder attention backend"
     MOE = "MoE backend"
     ALL_REDUCE = "all-reduce backend"
+    WORKER_RANK = "worker's rank"
+    """Told by each worker of several, before its prefix names its place."""
 
     LOAD_BEGIN = "load begins"
     DRAFTER = "drafter"

@@ -40,7 +40,8 @@ def dead_worker(events: Iterable[Event]) -> str | None:
     if death is None:
         return None
     who, how = str(death.values["who"]), str(death.values.get("how", ""))
-    known = {placing.placed().by_pid.get(pid) for pid in placing.pids.get(who, ())} - {None}
+    by_pid = placing.placed().by_pid
+    known = {by_pid.get(pid) for pid in placing.pids.get(who) or placing.pids_told(who)} - {None}
     name = f"{known.pop()}" if len(known) == 1 else rank_name(who) or who
     return f"worker {name} died" + (f" ({how.replace(':', '')})" if how else "")
 
@@ -51,6 +52,8 @@ class _Placing:
     def __init__(self, events: Iterable[Event]) -> None:
         self.names: dict[int | None, dict[str, None]] = {}
         self.pids: dict[str, dict[int, None]] = {}
+        self.told: dict[int, str] = {}
+        """Names that processes have by their ranks, where no line bears them."""
         self.death: Event | None = None
         for event in events:
             self._feed(event)
@@ -58,6 +61,8 @@ class _Placing:
     def _feed(self, event: Event) -> None:
         if event.kind is Kind.ERROR and event.values.get("fatal") == "worker" and "who" in event.values:
             self.death = self.death or event
+        if event.kind is Kind.WORKER_RANK and event.pid is not None and len(self.told) < MOST_PROCESSES:
+            self.told[event.pid] = f"VllmWorker-{event.values['rank']}"
         if (name := rank_name(event.process)) is None:
             return
         if event.pid in self.names or len(self.names) < MOST_PROCESSES:
@@ -66,6 +71,12 @@ class _Placing:
                 found[name] = None
         if event.pid is not None and (event.process in self.pids or len(self.pids) < MOST_PROCESSES):
             self.pids.setdefault(event.process, {})[event.pid] = None
+
+    def pids_told(self, name: str) -> list[int]:
+        """Processes of this name by what they told of their ranks: none of several engines, whose names are alike."""
+        if any(place.startswith("DP") for places in self.names.values() for place in places):
+            return []
+        return [pid for pid, told in self.told.items() if told == name]
 
     def placed(self) -> Placed:
         by_pid: dict[int, str] = {}

@@ -73,6 +73,11 @@ CASES: list[tuple[Kind, str, dict[str, Value]]] = [
         {"runner": "V1"},
     ),
     (
+        Kind.WORKER_RANK,
+        "world_size=2 rank=1 local_rank=1 distributed_init_method=tcp://127.0.0.1:41463 backend=nccl",
+        {"rank": 1},
+    ),
+    (
         Kind.ALL_REDUCE,
         "Using ['CUSTOM', 'PYNCCL'] all-reduce backends (in dispatch order) for group 'tp:0' out of",
         {"backends": "'CUSTOM', 'PYNCCL'", "group": "tp:0"},

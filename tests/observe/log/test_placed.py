@@ -6,7 +6,7 @@ import pytest
 
 from harness.observe.log import Kind, events
 from harness.observe.log.placed import dead_worker, placed
-from harness.observe.log.process import rank_name, rank_order
+from harness.observe.log.process import rank_name, rank_order, titled_rank
 from tests.observe.shared_logs import log_bytes
 
 from .support import parsed
@@ -57,15 +57,6 @@ def test_four_ranks_of_a_real_log_are_told_apart_line_by_line() -> None:
     assert dead_worker(log) is None
 
 
-def test_ranks_of_tensor_and_context_parallelism_are_told_apart_line_by_line() -> None:
-    log = list(events([log_bytes("golden/h200x2_vllm0.25.1_mla_dcp2_mtp1.log")]))
-    found = placed(log)
-    assert (found.names, found.by_pid) == (("TP0 DCP0", "TP1 DCP1"), {410: "TP0 DCP0", 411: "TP1 DCP1"})
-    late = [(e.values["kernel"], found.of(e)) for e in log if e.kind is Kind.LATE_JIT]
-    assert late[:2] == [("_correct_attn_cp_out_kernel", "TP0 DCP0"), ("_correct_attn_cp_out_kernel", "TP1 DCP1")]
-    assert [of for _, of in late] == ["TP0 DCP0", "TP1 DCP1"] * 5
-
-
 def test_a_kernel_that_is_late_on_one_rank_is_that_ranks() -> None:
     log = list(events([log_bytes("golden/h200x2_vllm0.25.1_tp2_mtp1_late_jit_on_one_rank.log")]))
     found = placed(log)
@@ -78,7 +69,8 @@ def test_lines_from_before_the_rank_was_known_are_the_ranks_own() -> None:
     log = list(events([log_bytes(SOUND)]))
     found = placed(log)
     lines = {(e.process, found.of(e)) for e in log if e.process.startswith(("Worker", "VllmWorker"))}
-    assert lines == {("VllmWorker-0", "TP0"), ("VllmWorker-1", "TP1"), ("Worker_TP0", "TP0"), ("Worker_TP1", "TP1")}
+    names = ("VllmWorker-{}", "Worker", "Worker_TP{}")
+    assert lines == {(name.format(n), f"TP{n}") for name in names for n in (0, 1)}
     assert {found.of(e) for e in log if e.kind is Kind.MEMORY_FIXED} == {"TP0", "TP1"}
     assert {found.of(e) for e in log if e.process == "EngineCore"} == {None}
 
@@ -100,6 +92,58 @@ def test_the_rank_that_was_killed_is_named_and_the_one_that_the_engine_ended_is_
 )
 def test_a_worker_whose_place_no_line_tells_goes_by_its_name(log: str, told: str) -> None:
     assert told in (dead_worker(parsed(log)) or "")
+
+
+PLACE = "(Worker pid={0}) INFO 11-30 01:57:55 [parallel_state.py:1607] world_size=4 rank={1} local_rank={1} "
+PLACE += "distributed_init_method=tcp://127.0.0.1:41463 backend=nccl\n"
+
+
+class TestDecodeContextParallel:
+    """vLLM 0.25.1 on two H200s: `Worker_TP0_DCP0`, and no line under the names that the engine has for its workers."""
+
+    LOG = "golden/h200x2_vllm0.25.1_mla_dcp2_mtp1.log"
+    RANKS = ("TP0 DCP0", "TP1 DCP1")
+
+    def test_each_process_is_its_rank_in_every_line(self) -> None:
+        log = list(events([log_bytes(self.LOG)]))
+        found = placed(log)
+        assert (found.names, found.by_pid) == (self.RANKS, {410: self.RANKS[0], 411: self.RANKS[1]})
+        assert [(e.pid, found.of(e), e.values["rank"]) for e in log if e.kind is Kind.WORKER_RANK] == [
+            (410, "TP0 DCP0", 0),
+            (411, "TP1 DCP1", 1),
+        ]
+        for kind in (Kind.JIT_ARMED, Kind.LATE_JIT):
+            assert {found.of(e) for e in log if e.kind is kind} == set(self.RANKS)
+        assert {found.of(e) for e in log if e.kind in (Kind.KV_MEMORY, Kind.MODEL_LOADED)} == {"TP0 DCP0"}
+
+    @pytest.mark.parametrize("rank", [0, 1])
+    def test_the_one_that_died_is_named_by_what_it_told_of_its_rank(self, rank: int) -> None:
+        death = DIED.format(f"VllmWorker-{rank}", " (exit code: -9), shutting down executor")
+        log = log_bytes(self.LOG) + death.encode()
+        assert dead_worker(events([log])) == f"worker {self.RANKS[rank]} died (exit code -9)"
+
+    def test_its_titles_are_those_ranks_too(self) -> None:
+        titles = [f"VLLM::Worker_{name.replace(' ', '_')}" for name in self.RANKS]
+        assert titles == ["VLLM::Worker_TP0_DCP0", "VLLM::Worker_TP1_DCP1"], "as its host.parquet has them"
+        assert tuple(map(titled_rank, titles)) == self.RANKS
+
+    @pytest.mark.parametrize("title", ["VLLM::Worker_TP", "VLLM::Worker", "VLLM::Worker_TP0_DC", "VLLM::EngineCore"])
+    def test_a_title_that_lost_its_end_names_no_other_rank(self, title: str) -> None:
+        """The kernel keeps 15 characters of a zombie's, which ends before the first number."""
+        cut = title[:15]
+        assert titled_rank(cut) is None
+
+
+def test_of_several_engines_whose_workers_names_are_alike_no_place_is_made_up() -> None:
+    log = "".join(PLACE.format(n, n) + LOADS.format(f"Worker_DP{n // 2}_TP{n % 2}", n) for n in range(4))
+    assert dead_worker(parsed(log + DIED.format("VllmWorker-1", ""))) == "worker rank 1 died"
+
+
+def test_a_rank_of_a_pipeline_is_named_by_both_its_places() -> None:
+    log = "".join(
+        PLACE.format(n + 50, n) + LOADS.format(f"Worker_PP{n // 2}_TP{n % 2}_EP{n % 2}", n + 50) for n in range(4)
+    )
+    assert dead_worker(parsed(log + DIED.format("VllmWorker-2", ""))) == "worker PP1 TP0 EP0 died"
 
 
 def test_the_first_death_counts_since_the_others_follow_from_it() -> None:

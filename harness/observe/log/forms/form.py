@@ -55,7 +55,8 @@ def form(kind: Kind, word: str, pattern: str, *, trigger: str = "", **says: Valu
 
 _TYPES: dict[str, Callable[[str], Value]] = {
     **dict.fromkeys(
-        ("tokens", "per_request_tokens", "before", "blocks", "factor", "count", "node", "running", "waiting"), int
+        ("tokens", "per_request_tokens", "before", "blocks", "factor", "count", "node", "running", "waiting", "rank"),
+        int,
     ),
     **dict.fromkeys(("swapped", "preemptions", "accepted", "drafted", "engine", "engines", "kv_bytes"), int),
     **dict.fromkeys(("max_model_len", "estimated_tokens"), int),

@@ -38,6 +38,11 @@ FORMS: tuple[Form, ...] = (
         r"Model Runner V2 .{0,200}; using the V1 model runner instead",
         runner="V1",
     ),
+    form(
+        Kind.WORKER_RANK,
+        " local_rank=",
+        r"world_size=\d{1,9} rank=(?P<rank>\d{1,9}) local_rank=\d{1,9} distributed_init_method=",
+    ),
     # --- backends
     form(
         Kind.ALL_REDUCE,
