@@ -91,7 +91,8 @@ def test_an_answer_shorter_than_asked_is_no_figure(tmp_path: Path, model: Path) 
 
 def test_a_reason_is_the_exception_and_the_lines_that_raised_it() -> None:
     said = reason(stub_vllm.ASSERTS).splitlines()
-    assert said[0].endswith("in main_async")
+    assert said[1].endswith("in main_async")
+    assert said[2].startswith("    assert tokenizer is not None")
     assert said[3] == "AssertionError: Tokenizer must be initialized before loading dataset"
     assert len(said) <= 6
 
