@@ -2,14 +2,18 @@
 
 usage: python benchmarks/beside_vllm_bench.py --model DIR --python PYTHON [--rounds N] [--out FILE] [-- SERVE FLAGS]
 
-The server is started by this program and stopped at its end. Three askers take turns, one request at a time:
+The server is started by this program and stopped at its end. The askers take turns, one request at a time:
 
     ours         this harness's client, token ids
     handler      the request handler of `vllm bench serve` in a closed loop of ours
+    bench serve  the tool as people call it, with its custom data set of token ids and a tokenizer that leaves them as
+                 they are: vLLM takes every model of type qwen2 for one with Qwen2's own, to which a forged model's
+                 words are none
     ours, sampler on    where QUALIFY_GPUS names GPUs: the same while the harness reads their memory 20 times a second;
                  its decode rate may differ from ours without by no more than requests of one asker differ
-    bench serve  the tool as people call it, with its custom data set of token ids and no tokenizer: vLLM takes every
-                 model of type qwen2 for one with Qwen2's own, so a forged model's words are none to it
+
+An asker that fails sits out the rest of its scene. The exit code is 0, 1 beyond a limit, or 3 where an asker failed;
+the figures of the others are printed and written either way.
 """
 
 from __future__ import annotations
@@ -24,63 +28,64 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import requests
 
+from benchmarks.askers import PEERS, SERVED, Asker, AskerFailed, Figures, Scene, by_bench_serve, by_script, watched
 from harness.client.prompts import PromptKey, prompt_ids
 from harness.forge.truth import load_rule
 from harness.launch.ports import free_port
-from harness.observe.gpu.watch import GpuSampler
 from harness.session.host import GPUS
 from harness.words import Step
 
-PEERS = Path(__file__).parent / "peers"
-SERVED = "forged"
 READY_S = 400.0
 END_S = 30.0
 OURS, WATCHED = "ours", "ours, sampler on"
 PEERS_OF_OURS = ("handler", "bench serve")
+COMPARED = ("ttft_ms", "decode")
 LIMIT_PCT = 2.0
-SAMPLER_HZ = 20.0
-
-
-@dataclass(frozen=True)
-class Scene:
-    """What is asked: as many requests, one after the other, each with a prompt of its own."""
-
-    prompt_tokens: int
-    output_tokens: int
-    requests: int
-
-
+BEYOND, FAILED = 1, 3
+"""Exit codes; 2 is argparse's."""
 SCENES = (Scene(2048, 256, 4), Scene(32_768, 256, 3))
 
 
 @dataclass(frozen=True)
-class Figures:
-    """What an asker measured of a scene in one round."""
+class Found:
+    """What the askers measured of a scene."""
 
-    tokens: int
-    """Delivered, over all requests."""
-    ttft_ms: float
-    """Median over requests, as both rates below."""
-    prefill: float
-    """Prompt tokens per second up to the first token."""
-    decode: float
-    """Tokens per second after the first one."""
-    rates: tuple[float, ...]
-    """The same of every request."""
+    scene: Scene
+    rows: dict[str, list[Figures]] = field(default_factory=dict)
+    """By asker, a row per round; an asker without any is not here."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Why, by asker; rows of its earlier rounds are kept."""
 
+    def differences(self) -> dict[tuple[str, str], float]:
+        """Of ours against a peer in what both measure the same, by peer and what; per cent."""
+        return {
+            (peer, what): 100 * (_middle(self.rows[OURS], what) / _middle(self.rows[peer], what) - 1)
+            for peer in PEERS_OF_OURS
+            for what in COMPARED
+            if OURS in self.rows and peer in self.rows
+        }
 
-Asker = Callable[[str, Scene, list[list[int]], Path], Figures]
+    def sampler(self) -> tuple[float, float] | None:
+        """The sampler's cost and the noise that it is held against; None where one of both was not measured."""
+        if OURS in self.rows and WATCHED in self.rows:
+            return sampler_cost(self.rows[OURS], self.rows[WATCHED])
+        return None
+
+    def told(self) -> dict[str, Any]:
+        """For --out."""
+        rows = {name: [asdict(figures) for figures in rows] for name, rows in self.rows.items()}
+        return {"scene": asdict(self.scene), "rows": rows, "failed": self.failed}
 
 
 def main() -> None:
-    """Start the server, let the askers take turns, print a table per scene; exit code 1 beyond the limit."""
+    """Start the server, let the askers take turns, print a table per scene; see above for the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--model", required=True, help="folder of a forged model")
     parser.add_argument("--python", default=sys.executable, help="python that has vLLM on its path")
@@ -92,39 +97,23 @@ def main() -> None:
     if rule is None:
         sys.exit(f"{arguments.model} is no forged model (no truth.json); `qualify forge` makes one")
     askers: dict[str, Asker] = {
-        OURS: _script(sys.executable, PEERS / "ours.py"),
-        "handler": _script(arguments.python, PEERS / "vllm_bench.py"),
-        "bench serve": _bench(arguments.python, arguments.model),
+        OURS: by_script(sys.executable, PEERS / "ours.py"),
+        "handler": by_script(arguments.python, PEERS / "vllm_bench.py"),
+        "bench serve": by_bench_serve(arguments.python, arguments.model),
     }
     if gpus := tuple(filter(None, os.environ.get(GPUS, "").split(","))):
-        askers[WATCHED] = _watched(askers[OURS], gpus)
+        askers[WATCHED] = watched(askers[OURS], gpus)
+    found: list[Found] = []
     with _server(arguments.python, arguments.model, arguments.flags) as url, tempfile.TemporaryDirectory() as folder:
         asked = Asked(url, askers, len(rule.successor), Path(folder))
-        found = {scene: asked.rounds(scene, arguments.rounds) for scene in SCENES}
-    worst, disturbed = 0.0, False
-    for scene, rows in found.items():
-        print(f"\n{scene.requests} x {scene.prompt_tokens} prompt tokens, {scene.output_tokens} output tokens\n")
-        print("| asker | tokens | TTFT ms | PP tok/s | TG tok/s |\n|--|--|--|--|--|")
-        for name, figures in rows.items():
-            print(_line(name, figures))
-        for peer in PEERS_OF_OURS:
-            for what in ("ttft_ms", "decode"):
-                difference = 100 * (_middle(rows[OURS], what) / _middle(rows[peer], what) - 1)
-                worst = max(worst, abs(difference))
-                print(f"ours against {peer}, {what}: {difference:+.2f} %")
-        if WATCHED in rows:
-            cost, noise = sampler_cost(rows[OURS], rows[WATCHED])
-            disturbed |= abs(cost) > noise
-            print(f"sampler on against off, decode: {cost:+.2f} %, requests of one asker differ by {noise:.2f} %")
-    if arguments.out:
-        told = [
-            {"scene": asdict(s), "rows": {n: [asdict(f) for f in rs] for n, rs in r.items()}} for s, r in found.items()
-        ]
-        arguments.out.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
-    print(f"\nworst difference where both measure the same: {worst:.2f} % (limit {LIMIT_PCT:g} %)")
-    if disturbed:
-        print("the sampler costs more decode speed than requests differ among themselves")
-    sys.exit(worst > LIMIT_PCT or disturbed)
+        for scene in SCENES:
+            found.append(asked.rounds(scene, arguments.rounds))
+            print(table(found[-1]), flush=True)
+            if arguments.out:  # after every scene: a visit may end before the next one does
+                arguments.out.write_text(json.dumps([f.told() for f in found], indent=1) + "\n", "utf-8")
+    text, code = summary(found)
+    print(f"\n{text}")
+    sys.exit(code)
 
 
 @dataclass(frozen=True)
@@ -136,21 +125,29 @@ class Asked:
     vocabulary: int
     folder: Path
 
-    def rounds(self, scene: Scene, rounds: int) -> dict[str, list[Figures]]:
-        """Figures by asker. Every round has prompts of its own for each: nothing may come from a cache."""
-        found: dict[str, list[Figures]] = {name: [] for name in self.askers}
+    def rounds(self, scene: Scene, rounds: int) -> Found:
+        """Every round has prompts of its own for each asker: nothing may come from a cache."""
+        found = Found(scene)
         for number in range(-1, rounds):
             turn = list(enumerate(self.askers.items()))
             if number < 0:  # warms the server up and is thrown away: one asker will do, every peer is a process anew
                 turn = turn[:1]
             for place, (name, ask) in turn if number % 2 else turn[::-1]:
+                if name in found.failed:
+                    continue
                 keys = [
                     PromptKey(1 + place, Step.DECODE, scene.prompt_tokens, number + 1, n) for n in range(scene.requests)
                 ]
                 prompts = [prompt_ids(key, scene.prompt_tokens, self.vocabulary) for key in keys]
-                figures = ask(self.url, scene, prompts, self.folder)
-                if number >= 0:
-                    found[name].append(figures)
+                try:
+                    figures = ask(self.url, scene, prompts, self.folder)
+                except AskerFailed as e:
+                    found.failed[name] = str(e)
+                except Exception as e:  # noqa: BLE001  # whatever a peer's answer is like, the others' figures stay
+                    found.failed[name] = f"{type(e).__name__}: {e}"
+                else:
+                    if number >= 0:
+                        found.rows.setdefault(name, []).append(figures)
         return found
 
 
@@ -163,84 +160,36 @@ def sampler_cost(off: Sequence[Figures], on: Sequence[Figures]) -> tuple[float, 
     return 100 * (watched / alone - 1), 100 * spread / alone
 
 
-def _watched(ask: Asker, gpus: Sequence[str]) -> Asker:
-    """The same while the harness reads the GPUs, as it does in every launch."""
-
-    def run(url: str, scene: Scene, prompts: list[list[int]], folder: Path) -> Figures:
-        sampler = GpuSampler(gpus, folder / "gpu.parquet", folder / "gpu.jsonl", SAMPLER_HZ)
-        try:
-            return ask(url, scene, prompts, folder)
-        finally:
-            sampler.finish()
-
-    return run
-
-
-def _script(python: str, script: Path) -> Asker:
-    def run(url: str, scene: Scene, prompts: list[list[int]], folder: Path) -> Figures:
-        file = folder / "prompts.json"
-        file.write_text(json.dumps(prompts), "utf-8")
-        done = _call([python, str(script), url, SERVED, "1", str(file), str(scene.output_tokens)])
-        asked = json.loads(done.splitlines()[-1])["requests"]
-        if failed := [r["error"] for r in asked if r["error"]]:
-            sys.exit(f"{script.name}: {failed[0]}")
-        ttft = statistics.median(r["ttft_ms"] for r in asked)
-        return Figures(
-            tokens=sum(r["tokens"] for r in asked),
-            ttft_ms=ttft,
-            prefill=scene.prompt_tokens / ttft * 1e3,
-            decode=statistics.median(r["rate"] for r in asked),
-            rates=tuple(r["rate"] for r in asked),
-        )
-
-    return run
+def table(found: Found) -> str:
+    """A row per asker, then ours against each peer, the sampler, and who failed."""
+    scene = found.scene
+    lines = [f"\n{scene.requests} x {scene.prompt_tokens} prompt tokens, {scene.output_tokens} output tokens\n"]
+    lines += ["| asker | rounds | tokens | TTFT ms | PP tok/s | TG tok/s |", "|--|--|--|--|--|--|"]
+    for name, rows in found.rows.items():
+        ttft, prefill, decode = (_middle(rows, what) for what in ("ttft_ms", "prefill", "decode"))
+        tokens = sum(figures.tokens for figures in rows)
+        lines.append(f"| {name} | {len(rows)} | {tokens:,} | {ttft:,.2f} | {prefill:,.0f} | {decode:,.1f} |")
+    lines += [f"ours against {peer}, {what}: {pct:+.2f} %" for (peer, what), pct in found.differences().items()]
+    if sampler := found.sampler():
+        cost, noise = sampler
+        lines.append(f"sampler on against off, decode: {cost:+.2f} %, requests of one asker differ by {noise:.2f} %")
+    lines += [f"{name} failed: {why}" for name, why in found.failed.items()]
+    return "\n".join(lines)
 
 
-def _bench(python: str, model: str) -> Asker:
-    """The tool's own command line."""
-
-    def run(url: str, scene: Scene, prompts: list[list[int]], folder: Path) -> Figures:
-        data, result = folder / "prompts.jsonl", folder / "bench.json"
-        rows = [{"prompt": ids, "output_tokens": scene.output_tokens} for ids in prompts]
-        data.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-        command = [python, "-m", "vllm.entrypoints.cli.main", "bench", "serve", "--base-url", url]
-        command += ["--backend", "openai", "--endpoint", "/v1/completions", "--model", model, "--skip-tokenizer-init"]
-        command += ["--served-model-name", SERVED, "--dataset-name", "custom", "--dataset-path", str(data)]
-        command += ["--skip-chat-template", "--disable-shuffle", "--num-prompts", str(scene.requests)]
-        # Without a tokenizer it would ask for one token each; what it sends besides has the last word.
-        command += ["--extra-body", json.dumps({"max_tokens": scene.output_tokens, "temperature": 0})]
-        command += ["--ignore-eos", "--max-concurrency", "1", "--save-result", "--save-detailed", "--disable-tqdm"]
-        command += ["--result-dir", str(folder), "--result-filename", result.name]
-        _call(command)
-        told: dict[str, Any] = json.loads(result.read_bytes())
-        if told["completed"] != scene.requests or set(told["input_lens"]) != {scene.prompt_tokens}:
-            first = next(filter(None, told.get("errors", ())), "it says no reason")
-            counts = f"{told['completed']} of {scene.requests} completed, inputs {told['input_lens']}"
-            sys.exit(f"bench serve: {counts}: {first[-800:]}")
-        # Without a tokenizer it sums nothing up, but keeps every time: the gaps after the first token are its decoding.
-        ttft = statistics.median(told["ttfts"])
-        rates = [(n - 1) / sum(gaps) for n, gaps in zip(told["output_lens"], told["itls"], strict=True)]
-        return Figures(
-            tokens=sum(told["output_lens"]),
-            ttft_ms=ttft * 1e3,
-            prefill=scene.prompt_tokens / ttft,
-            decode=statistics.median(rates),
-            rates=tuple(rates),
-        )
-
-    return run
-
-
-def _call(command: Sequence[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"{' '.join(command[:6])} failed:\n{(done.stderr + done.stdout)[-3000:]}")
-    return done.stdout
-
-
-def _line(name: str, figures: Sequence[Figures]) -> str:
-    ttft, prefill, decode = (_middle(figures, what) for what in ("ttft_ms", "prefill", "decode"))
-    return f"| {name} | {sum(f.tokens for f in figures):,} | {ttft:,.2f} | {prefill:,.0f} | {decode:,.1f} |"
+def summary(found: Sequence[Found]) -> tuple[str, int]:
+    """What it all comes to, and the exit code."""
+    worst = max((abs(pct) for f in found for pct in f.differences().values()), default=None)
+    disturbed = any(abs(cost) > noise for f in found if (sampler := f.sampler()) for cost, noise in [sampler])
+    failed = sorted({name for f in found for name in f.failed})
+    seen = "ours was compared with no peer" if worst is None else f"{worst:.2f} % (limit {LIMIT_PCT:g} %)"
+    lines = [f"worst difference where both measure the same: {seen}"]
+    if disturbed:
+        lines.append("the sampler costs more decode speed than requests differ among themselves")
+    if failed:
+        lines.append(f"failed, see above: {'; '.join(failed)}")
+    beyond = disturbed or (worst is not None and worst > LIMIT_PCT)
+    return "\n".join(lines), FAILED if failed else BEYOND * beyond
 
 
 def _middle(figures: Sequence[Figures], what: str) -> float:
@@ -260,6 +209,8 @@ def _server(python: str, model: str, flags: Sequence[str]) -> Iterator[str]:
         try:
             _wait(f"http://127.0.0.1:{port}", process, Path(log.name))
             yield f"http://127.0.0.1:{port}"
+            if process.poll() is not None:
+                print(f"the server ended while it was asked:\n{_tail(Path(log.name))}")
         finally:
             process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -275,8 +226,12 @@ def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
             if requests.get(f"{url}/health", timeout=2).ok:
                 return
         if process.poll() is not None or time.monotonic() > deadline:
-            sys.exit(f"the server did not come up:\n{log.read_text('utf-8', 'replace')[-3000:]}")
+            sys.exit(f"the server did not come up:\n{_tail(log)}")
         time.sleep(0.2)
+
+
+def _tail(log: Path) -> str:
+    return log.read_text("utf-8", "replace")[-3000:]
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ async def measure(url: str, model: str, streams: int, prompts: list[list[int]], 
                     output_len=tokens,
                     model=model,
                     ignore_eos=True,
+                    extra_body={"temperature": 0},
                 )
                 return await async_request_openai_completions(request_func_input=asked, session=session)
 
@@ -44,7 +45,7 @@ async def measure(url: str, model: str, streams: int, prompts: list[list[int]], 
                 "tokens": a.output_tokens,
                 "ttft_ms": a.ttft * 1e3,
                 "rate": (a.output_tokens - 1) / (a.latency - a.ttft) if a.latency > a.ttft else None,
-                "error": a.error or None,
+                "error": None if a.success else a.error or "it says no reason",
             }
             for a in answers
         ],

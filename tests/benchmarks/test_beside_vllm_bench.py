@@ -1,12 +1,25 @@
-"""What the program beside `vllm bench serve` says of the sampler's cost."""
+"""What the program beside `vllm bench serve` says of speeds, of the sampler's cost, and of askers that fail."""
 
 from __future__ import annotations
 
+import json
 import statistics
+import sys
+from pathlib import Path
 
 import pytest
 
-from benchmarks.beside_vllm_bench import Asked, Figures, Scene, sampler_cost
+from benchmarks import beside_vllm_bench
+from benchmarks.askers import AskerFailed, Figures, Scene
+from benchmarks.beside_vllm_bench import BEYOND, FAILED, OURS, WATCHED, Asked, Found, sampler_cost, summary, table
+from harness.fakes.nvml import VARIABLE, Gpu, Host, write_host
+from harness.forge.checkpoint import forge
+from harness.forge.recipe import Recipe
+from harness.paths import PROJECT
+from harness.session.host import GPUS
+from tests.benchmarks.stub import stub_python
+
+SCENE = Scene(16, 4, 2)
 
 
 def figures(*rates: float) -> Figures:
@@ -40,7 +53,98 @@ def test_one_asker_warms_the_server_up_and_nobody_is_asked_the_same_twice(tmp_pa
         return ask
 
     made = Asked("http://nowhere", {n: asker(n) for n in ("ours", "peer")}, 64, tmp_path)  # type: ignore[misc,arg-type]
-    found = made.rounds(Scene(16, 4, 2), 2)
+    found = made.rounds(SCENE, 2)
     assert [name for name, _ in asked] == ["ours", "peer", "ours", "ours", "peer"]
-    assert {name: len(rows) for name, rows in found.items()} == {"ours": 2, "peer": 2}
+    assert {name: len(rows) for name, rows in found.rows.items()} == {"ours": 2, "peer": 2}
     assert len({prompt for _, prompts in asked for prompt in prompts}) == 10
+
+
+def test_who_fails_sits_out_his_scene_and_the_others_go_on(tmp_path: Path) -> None:
+    asked = []
+
+    def ours(_url: str, _scene: Scene, _prompts: list[list[int]], _folder: Path) -> Figures:
+        asked.append("ours")
+        return figures(1.0)
+
+    def peer(_url: str, _scene: Scene, _prompts: list[list[int]], _folder: Path) -> Figures:
+        asked.append("peer")
+        raise AskerFailed("exit code 1: no tokenizer")
+
+    def odd(_url: str, _scene: Scene, _prompts: list[list[int]], _folder: Path) -> Figures:
+        raise KeyError("ttfts")
+
+    made = Asked("http://nowhere", {"ours": ours, "peer": peer, "odd": odd}, 64, tmp_path)
+    found = made.rounds(SCENE, 3)
+    assert asked == ["ours", "peer", "ours", "ours", "ours"]
+    assert list(found.rows) == ["ours"]
+    assert found.failed == {"peer": "exit code 1: no tokenizer", "odd": "KeyError: 'ttfts'"}
+    made.rounds(SCENE, 1)
+    assert asked.count("peer") == 2, "another scene is another chance"
+
+
+def test_within_the_limit_is_code_0() -> None:
+    text, code = summary([Found(SCENE, {OURS: [figures(100.0)], "handler": [figures(101.0)]})])
+    assert code == 0
+    assert "0.99 %" in text
+
+
+def test_beyond_the_limit_is_code_1() -> None:
+    _, code = summary([Found(SCENE, {OURS: [figures(100.0)], "handler": [figures(103.0)]})])
+    assert code == BEYOND
+
+
+def test_a_sampler_beyond_noise_is_code_1() -> None:
+    rows = {OURS: [figures(100.0)], WATCHED: [figures(90.0)], "handler": [figures(100.0)]}
+    text, code = summary([Found(SCENE, rows)])
+    assert code == BEYOND
+    assert "the sampler costs" in text
+
+
+def test_a_peer_that_failed_has_a_code_of_its_own_and_the_rest_is_compared() -> None:
+    rows = {OURS: [figures(100.0)], WATCHED: [figures(100.0)], "handler": [figures(103.0)]}
+    found = Found(SCENE, rows, {"bench serve": "exit code 1"})
+    text, code = summary([found])
+    assert code == FAILED
+    assert "3 %" not in text
+    assert "2.91 %" in text
+    assert text.endswith("failed, see above: bench serve")
+    assert "sampler on against off, decode: +0.00 %" in table(found)
+
+
+def test_where_nothing_was_compared_no_difference_is_made_up() -> None:
+    text, code = summary([Found(SCENE, {OURS: [figures(100.0)]}, {"handler": "gone", "bench serve": "gone"})])
+    assert code == FAILED
+    assert "compared with no peer" in text
+
+
+def test_figures_of_the_others_are_written_where_bench_serve_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As it was on the H200s: our client, the handler and the sampler worked, vLLM's tool did not."""
+    model = forge(tmp_path / "model", Recipe())
+    write_host(tmp_path / "nvml", Host(gpus=(Gpu("GPU-0"),)))
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "nvml"))
+    monkeypatch.setenv(GPUS, "GPU-0")
+    monkeypatch.setenv("PYTHONPATH", str(PROJECT))
+    monkeypatch.setattr(beside_vllm_bench, "SCENES", (Scene(64, 8, 2), Scene(128, 8, 2)))
+    python, out = stub_python(tmp_path, "asserts"), tmp_path / "out.json"
+    command = ["beside", "--model", str(model), "--python", python, "--rounds", "1", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", [*command, "--", "--max-model-len", "512"])
+
+    with pytest.raises(SystemExit) as ended:
+        beside_vllm_bench.main()
+
+    assert ended.value.code == FAILED
+    told = json.loads(out.read_bytes())
+    assert [scene["scene"]["prompt_tokens"] for scene in told] == [64, 128]
+    for scene in told:
+        assert {name: [row["tokens"] for row in rows] for name, rows in scene["rows"].items()} == {
+            OURS: [16],
+            "handler": [16],
+            WATCHED: [16],
+        }
+        assert list(scene["failed"]) == ["bench serve"]
+    printed = capsys.readouterr().out
+    assert "Namespace" not in printed
+    assert "AssertionError: Tokenizer must be initialized before loading dataset" in printed
+    assert "sampler on against off" in printed
