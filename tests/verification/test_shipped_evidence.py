@@ -14,8 +14,10 @@ EVIDENCE = sorted((PROJECT / "docs" / "evidence").glob("*.tar.zst"))
 LASTING = tuple(check for check in CHECKS if check[0] not in {"verdict", "report", "statements"})
 """What a later harness, whose judge has more rows, must still find whole."""
 SAYS = {
-    "h200-late-against-prewarmed": ("claim kv_tokens_min_change", "HELD", "-30,720 tokens (-0.212 %)"),
+    "h200-late": ("memory kept by first prompt", "300 MiB more than in the control", "001-candidate-mtp1-engine-cold"),
+    "h200-late-against-prewarmed": ("claim late_jit_removed", "HELD: _gather_long_context_kernel late in the control"),
     "h200-late-against-wrong-constant": ("specialisation mismatch", "warm-up RANKS=1", "serving RANKS=4"),
+    "h200x2-late-on-one-rank": ("late JIT (engine's monitor)", "new against control", "_kernel (TP1)"),
 }
 
 
