@@ -96,11 +96,11 @@ END_TO_END: dict[str, str] = {
     "look-against-rule": "test_fake_sessions::test_a_session_goes_on_only_where_its_first_look_is_inconclusive",
     "source-check-broken": "test_source_checks::test_a_report_of_a_check_that_was_changed_voids_it",
     "image-unseen": "test_patched_sessions::test_a_container_of_which_nobody_can_show_what_it_held_voids",
+    "session-interrupted": "test_fake_sessions::test_ctrl_c_while_no_server_runs_voids_the_session",
 }
 """Gate -> the test that drives it through a server: module of tests/e2e and function."""
 NOT_END_TO_END: dict[str, str] = {
     "concurrency-client": "the client's own failing",
-    "session-interrupted": "what interrupts all but its launches is a moment that cannot be hit",
 }
 """Gate -> why none does."""
 BY_SESSION: dict[str, str] = {
