@@ -238,7 +238,32 @@ class TestFaults:
             assert path.is_dir() or b"hf_planted" not in path.read_bytes(), path
 
 
+STOPPED_BETWEEN = """
+import os, signal, sys
+from harness.session.conductor import Conductor
+
+def failed(self, launch, *arguments, really=Conductor._fail):
+    failure = really(self, launch, *arguments)
+    if launch.id == self.plan.launches[-1].id:
+        os.kill(os.getpid(), signal.SIGINT)
+    return failure
+
+Conductor._fail = failed
+from harness.cli import main
+sys.exit(main(["run", *sys.argv[1:]]))
+"""
+"""The user's `qualify run`, and Ctrl-C once the last server has ended by itself."""
+
+
 class TestInterruption:
+    def test_ctrl_c_while_no_server_runs_voids_the_session(self, results: Path, profile: str) -> None:
+        dead = ("--set", "serve.env.QUALIFY_FAKE_FAULTS='die-at-start'")
+        done = run(results, "--profile", profile, *dead, program=("-c", STOPPED_BETWEEN))
+        assert {r.status for r in records(done)} == {LaunchStatus.FAILED}, done.out
+        row = done.row("session complete")
+        assert (row.word, row.control) == (Word.VOID, "2 of 2")
+        assert row.reason.startswith("the session was interrupted: ")
+
     def test_ctrl_c_keeps_the_evidence_and_leaves_nothing_running(self, results: Path, profile: str) -> None:
         process = start(results, "--profile", profile, "--set", "serve.env.QUALIFY_FAKE_STEP_S='0.05'")
         wait_for(lambda: asking(results))

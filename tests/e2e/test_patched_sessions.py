@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import docker
 import pytest
 
+from harness.evidence.bundle import Bundle
+from harness.judge.verdict import judge
 from harness.stack.record import LOCK_FILE
 from harness.words import Arm, ExitCode, Word
 from tests.containers.patching import SETTINGS, UNUSED, Patching, pushed
@@ -75,6 +78,14 @@ class TestTheEffectOfAPatch:
         for folder in (done.bundle.root / "launches").iterdir():
             found = json.loads((folder / "image.json").read_bytes())
             assert found["mismatches"] == []
+
+    def test_a_container_of_which_nobody_can_show_what_it_held_voids(self, done: Finished, tmp_path: Path) -> None:
+        copy = Bundle(tmp_path / done.bundle.root.name)
+        shutil.copytree(done.bundle.root, copy.root)
+        next(copy.root.glob("launches/*candidate*/image.json")).unlink()
+        [row] = [r for r in judge(copy).rows if r.name == "image as locked"]
+        assert row.word is Word.VOID
+        assert row.reason.endswith(": nobody looked into its container (image.json is missing)")
 
     def test_source_checks_look_into_each_arms_own_image(self, done: Finished) -> None:
         row = done.row("source check kv-constant")

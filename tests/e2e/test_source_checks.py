@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import docker
 import pytest
 
 from harness.checks.record import CheckRun
-from harness.evidence.bundle import read_record
+from harness.evidence.bundle import Bundle, read_record
 from harness.judge.verdict import judge
 from harness.paths import PROJECT
 from harness.records import Row
@@ -216,6 +217,15 @@ class TestEvidence:
 
     def test_judging_again_gives_the_same_verdict(self, done: Finished) -> None:
         assert judge(done.bundle) == done.verdict
+
+    def test_a_report_of_a_check_that_was_changed_voids_it(self, done: Finished, tmp_path: Path) -> None:
+        copy = Bundle(tmp_path / done.bundle.root.name)
+        shutil.copytree(done.bundle.root, copy.root)
+        report = copy.checks_dir / "focused" / "candidate" / "junit.xml"
+        report.write_text(report.read_text("utf-8").replace("assert 2 == 1", "assert 1 == 1"), "utf-8")
+        found = [r for r in judge(copy).rows if r.name == "source check focused"]
+        assert Word.VOID in {r.word for r in found}
+        assert any("is not what the check left" in r.reason for r in found), found
 
     def test_it_is_all_under_the_seal(self, done: Finished) -> None:
         sealed = (done.bundle.root / "SHA256SUMS").read_text("utf-8")

@@ -95,13 +95,13 @@ END_TO_END: dict[str, str] = {
     "again-though-it-stood": "test_void_rules::test_a_pair_that_stands_leaves_nothing_of_a_second_try",
     "look-otherwise": "test_fake_sessions::test_a_session_goes_on_only_where_its_first_look_is_inconclusive",
     "look-against-rule": "test_fake_sessions::test_a_session_goes_on_only_where_its_first_look_is_inconclusive",
+    "source-check-broken": "test_source_checks::test_a_report_of_a_check_that_was_changed_voids_it",
+    "image-unseen": "test_patched_sessions::test_a_container_of_which_nobody_can_show_what_it_held_voids",
+    "session-interrupted": "test_fake_sessions::test_ctrl_c_while_no_server_runs_voids_the_session",
 }
 """Gate -> the test that drives it through a server: module of tests/e2e and function."""
 NOT_END_TO_END: dict[str, str] = {
     "concurrency-client": "the client's own failing",
-    "source-check-broken": "only evidence that was changed shows it",
-    "image-unseen": "the session looks into every container; only evidence that was changed shows one that was not",
-    "session-interrupted": "what interrupts all but its launches is a moment that cannot be hit",
 }
 """Gate -> why none does."""
 BY_SESSION: dict[str, str] = {
