@@ -131,13 +131,11 @@ def _kept(case: Case, cell: Cell, context_tokens: int) -> Row:
         excess, gpu, launch = max(more, key=lambda found: found[0])
         if excess > most:
             where = f"{launch.folder.id}{f', GPU {gpu}' if len(usual) > 1 else ''}"
-            word, reason = (
-                Word.WARN,
-                f"taken late and not given back: {excess:,.0f} MiB more than in the control, {where}",
-            )
+            beyond = f"{excess:,.0f} MiB more than in the control, {where}"
+            word, told = Word.WARN, f"taken late and not given back: {beyond}"
         else:
-            word, reason = Word.PASS, f"at most {most:g} MiB more than in the control on every rank"
-        reason += f"; free before it, less free after it{_blind_spot(cell)}"
+            word, told = Word.PASS, f"at most {most:g} MiB more than in the control on every rank"
+        reason = f"{told}; free before it, less free after it{_blind_spot(cell)}"
     sides = {arm: [v for _, v in side] for arm, side in of_prompt.items()}
     return cell.row(
         "memory kept by first prompt",
