@@ -8,8 +8,13 @@ import tempfile
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 pytest_plugins = ["tests.containers.fixtures"]
+
+# An example has no time limit of its own: where other workers have the cores, the soundest is slow now and then.
+settings.register_profile("suite", deadline=None)
+settings.load_profile("suite")
 
 OWN_FOLDERS = pytest.StashKey[str]()
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.checks.compare import Comparison, compare
@@ -154,7 +154,6 @@ class TestFindings:
         found = compare(Result((Finding("a.py", "x", "m", 1),)), Result((Finding("b.py", "x", "m", 1),)))
         assert parts(found) == {"new": 1, "fixed": 1}
 
-    @settings(deadline=None)
     @given(FINDINGS, st.integers(1, 500))
     def test_lines_that_move_make_nothing_new(self, findings: list[Finding], by: int) -> None:
         def moved(finding: Finding) -> Finding:
@@ -165,7 +164,6 @@ class TestFindings:
         found = compare(Result(tuple(findings)), Result(tuple(map(moved, findings))))
         assert (found.new, found.fixed, len(found.pre_existing)) == ((), (), len(findings))
 
-    @settings(deadline=None)
     @given(FINDINGS, st.randoms(use_true_random=False))
     def test_neither_does_their_order(self, findings: list[Finding], random: object) -> None:
         shuffled = list(findings)
@@ -173,7 +171,6 @@ class TestFindings:
         found = compare(Result(tuple(findings)), Result(tuple(shuffled)))
         assert (found.new, found.fixed) == ((), ())
 
-    @settings(deadline=None)
     @given(FINDINGS, FINDINGS)
     def test_none_is_lost_and_none_is_counted_twice(self, before: list[Finding], after: list[Finding]) -> None:
         found = compare(Result(tuple(before)), Result(tuple(after)))

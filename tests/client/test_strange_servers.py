@@ -134,7 +134,7 @@ def test_reasoning_is_kept_apart_from_the_text() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 200_000), max_size=4), max_size=8))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_events_and_ids_always_agree(chunks: list[list[int]]) -> None:
     counts = list(accumulate(map(len, chunks)))
     events = [choice("x", token_ids=ids) | usage(n) for ids, n in zip(chunks, counts, strict=True)]
@@ -201,7 +201,7 @@ json_values = st.recursive(
 
 
 @given(st.lists(json_values.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=30), max_size=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_events_raise(events: list[bytes]) -> None:
     answer = answer_of(*events, DONE)
     assert all(type(token) is int for token in answer.token_ids)

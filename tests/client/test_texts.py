@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.client.prompts import PromptKey
@@ -57,7 +57,6 @@ def test_the_hash_of_a_rendering_is_that_of_its_ids_in_their_order() -> None:
 # --- prompts ---------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(st.integers(1, 3000), st.integers(0, 60), st.integers(0, 3))
 def test_a_prompt_has_exactly_the_length_that_was_asked(tokens: int, index: int, pass_number: int) -> None:
     ids = text_prompt_ids(key(index, pass_number=pass_number), tokens, RENDERED)

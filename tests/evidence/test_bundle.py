@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import BundleError
@@ -112,7 +112,6 @@ outputs = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(outputs, max_size=4))
 def test_lines_come_back_as_they_were_whatever_the_model_wrote(
     tmp_path_factory: pytest.TempPathFactory, records: list[OutputRecord]
@@ -193,7 +192,6 @@ def test_a_record_is_frozen_and_knows_its_fields() -> None:
 # --- torn and broken lines ---------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(st.integers(1, 60))
 def test_a_torn_last_line_is_left_out(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
     path = tmp_path_factory.mktemp("torn") / "checks.jsonl"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.judge.identity import Difference, compare
@@ -140,7 +140,6 @@ def test_without_logprobs_the_text_says_so() -> None:
 ids = st.lists(st.integers(0, 3), min_size=1, max_size=6)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(ids, ids), min_size=1, max_size=5))
 def test_identical_means_equal_ids_and_the_first_difference_is_the_first(
     pairs: list[tuple[list[int], list[int]]],

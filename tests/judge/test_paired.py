@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -94,7 +94,6 @@ def test_an_interval_computed_by_hand() -> None:
 values = st.lists(st.tuples(st.floats(50, 200), st.floats(50, 200)), min_size=2, max_size=8)
 
 
-@settings(deadline=None)
 @given(values, st.sampled_from([1.0, 2.0, 3.0, 5.0]), st.booleans())
 def test_the_answer_is_scipys_interval_against_the_margin(
     pairs: list[tuple[float, float]], margin: float, more_is_better: bool
@@ -119,7 +118,6 @@ def test_the_answer_is_scipys_interval_against_the_margin(
     assert judge_pairs(control, candidate, margin_pct=margin, more_is_better=more_is_better).word is expected
 
 
-@settings(deadline=None)
 @given(values)
 def test_arms_that_change_places_change_the_sign_and_nothing_else(pairs: list[tuple[float, float]]) -> None:
     opposite = {Word.FAIL: Word.IMPROVED, Word.IMPROVED: Word.FAIL}

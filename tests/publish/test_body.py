@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.publish.body import HISTORY, Entry, compose, is_of, marker, parse, with_head
@@ -109,7 +109,6 @@ def test_the_editor_of_github_changes_the_ends_of_lines() -> None:
     assert parse(body.replace("\n", "\r\n")) == parse(body)
 
 
-@settings(deadline=None)
 @given(text=st.text())
 def test_any_body_can_be_read(text: str) -> None:
     assert parse(text).history == ()

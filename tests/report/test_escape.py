@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.report.escape import breakable, code, fenced, inline
@@ -91,7 +91,6 @@ def without_links(rendered: Rendered) -> None:
     ],
     ids=["table", "list", "list-start", "paragraph"],
 )
-@settings(deadline=None)
 @given(text=HOSTILE)
 def test_text_in_a_line_is_only_text(template: str, text: str) -> None:
     rendered = render(template.format(inline(text)))
@@ -101,7 +100,6 @@ def test_text_in_a_line_is_only_text(template: str, text: str) -> None:
     assert [len(row) for row in rendered.rows] == [len(row) for row in harmless.rows]
 
 
-@settings(deadline=None)
 @given(text=HOSTILE)
 def test_a_log_stays_inside_its_fence(text: str) -> None:
     rendered = render(f"<details><summary>log</summary>\n\n{fenced(text)}\n</details>\n\nafter\n")
@@ -110,7 +108,6 @@ def test_a_log_stays_inside_its_fence(text: str) -> None:
     assert len(rendered.blocks) == 1
 
 
-@settings(deadline=None)
 @given(text=HOSTILE)
 def test_a_long_word_may_be_broken_and_is_still_only_text(text: str) -> None:
     rendered = render(f"| a |\n|:--|\n| {breakable(inline(text), 3)} |\n")
@@ -118,7 +115,6 @@ def test_a_long_word_may_be_broken_and_is_still_only_text(text: str) -> None:
     assert shape(rendered) == shape(render("| a |\n|:--|\n| x |\n"))
 
 
-@settings(deadline=None)
 @given(text=HOSTILE)
 def test_an_identity_is_one_span_of_code(text: str) -> None:
     rendered = render(f"- {code(text)} after\n")
@@ -126,7 +122,6 @@ def test_an_identity_is_one_span_of_code(text: str) -> None:
     assert rendered.tags == ["ul", "li", "code", "/code", "/li", "/ul"]
 
 
-@settings(deadline=None)
 @given(text=HOSTILE)
 def test_what_is_too_long_is_cut_before_it_is_escaped(text: str) -> None:
     without_links(render(f"- {inline(text, 20)} after\n"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.judge.case import shown
@@ -13,7 +13,6 @@ from harness.report.figures import Pick, Reading, accepted, chain, difference, r
 MIB = st.lists(st.integers(0, 200_000).map(float), min_size=1, max_size=8)
 
 
-@settings(deadline=None)
 @given(launches=st.lists(MIB, min_size=1, max_size=6), most=st.booleans())
 def test_memory_of_ranks_is_the_worst_one_with_the_range_over_all(launches: list[list[float]], most: bool) -> None:
     text = gpu_memory.worst_and_range(list(launches), most=most)
@@ -25,7 +24,6 @@ def test_memory_of_ranks_is_the_worst_one_with_the_range_over_all(launches: list
     assert found.value == (max(every) if most else min(every))
 
 
-@settings(deadline=None)
 @given(values=st.lists(st.integers(1, 10**9), min_size=1, max_size=9), form=st.sampled_from(["{:,.1f}", "{:.3f}"]))
 def test_speed_of_launches_is_the_middle_one_with_its_range(values: list[int], form: str) -> None:
     found = reading(shown([float(v) for v in values], form), "middle")

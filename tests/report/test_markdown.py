@@ -271,7 +271,7 @@ def short(sound: Judged) -> Sound:
     return Sound(sound)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(text=ANYTHING)
 def test_whatever_strangers_wrote_anywhere_the_comment_has_the_same_shape(short: Sound, text: str) -> None:
     def shape(evil: str) -> list[str]:

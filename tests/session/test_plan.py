@@ -9,7 +9,7 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.config.model import Profile
@@ -193,7 +193,6 @@ def cell(launch: PlannedLaunch) -> tuple[str, Warmup, Cache]:
     return launch.mode, launch.warmup, launch.cache
 
 
-@settings(deadline=None)
 @given(made())
 def test_ordinals_rise_by_one_and_ids_are_unique_names_of_folders(it: Made) -> None:
     planned = it.plan.launches
@@ -204,13 +203,11 @@ def test_ordinals_rise_by_one_and_ids_are_unique_names_of_folders(it: Made) -> N
         assert launch.id.startswith(f"{launch.ordinal:03d}-{launch.arm}-{launch.mode}-")
 
 
-@settings(deadline=None)
 @given(made())
 def test_the_same_profile_gives_the_same_plan(it: Made) -> None:
     assert make_plan("s", it.profile, CONTROL, CANDIDATE) == it.plan
 
 
-@settings(deadline=None)
 @given(made())
 def test_every_pair_has_both_arms_side_by_side(it: Made) -> None:
     measured = [x for x in it.plan.launches if not x.burn_in]
@@ -221,7 +218,6 @@ def test_every_pair_has_both_arms_side_by_side(it: Made) -> None:
     assert set(Counter((cell(x), x.pair, x.arm) for x in measured).values()) <= {1}
 
 
-@settings(deadline=None)
 @given(made())
 def test_every_cell_that_was_asked_for_has_its_pairs(it: Made) -> None:
     asked = it.profile.plan
@@ -232,7 +228,6 @@ def test_every_cell_that_was_asked_for_has_its_pairs(it: Made) -> None:
     assert cold == set(asked.modes)
 
 
-@settings(deadline=None)
 @given(made())
 def test_a_mode_stays_in_one_lane_and_every_lane_has_one(it: Made) -> None:
     lanes = {(x.mode, x.lane) for x in it.plan.launches}
@@ -241,7 +236,6 @@ def test_a_mode_stays_in_one_lane_and_every_lane_has_one(it: Made) -> None:
     assert used == set(range(min(it.profile.host.lanes, len(it.profile.plan.modes))))
 
 
-@settings(deadline=None)
 @given(made())
 def test_a_cache_is_left_before_it_is_used_in_the_same_lane_by_the_same_arm(it: Made) -> None:
     by_id = {x.id: x for x in it.plan.launches}
@@ -254,7 +248,6 @@ def test_a_cache_is_left_before_it_is_used_in_the_same_lane_by_the_same_arm(it: 
             assert (source.cache, source.burn_in) == (Cache.COLD, False)
 
 
-@settings(deadline=None)
 @given(made())
 def test_a_steady_drift_of_the_host_favours_neither_arm(it: Made) -> None:
     """Sums of places in the lane: equal over every block of two pairs, one apart for a single pair."""
@@ -312,7 +305,6 @@ def test_drift_of_the_host_biases_a_plan_by_less_than_a_quarter_of_the_noise(
     assert worst / 0.5 < limit
 
 
-@settings(deadline=None)
 @given(made())
 def test_burn_in_comes_before_everything_else_of_its_lane(it: Made) -> None:
     for lane in _lanes(it.plan):

@@ -53,7 +53,6 @@ RAW = st.sampled_from(
 
 FUZZ = settings(
     max_examples=100,
-    deadline=None,
     derandomize=True,  # the same in every run: what is found by chance is put below as a case of its own
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -7,7 +7,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import ConfigError
@@ -32,7 +32,6 @@ def redacted(*texts: str, words: tuple[str, ...] = (), known: tuple[tuple[Kind, 
 # --- placeholders ------------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(list(Kind)),
     st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60),
@@ -175,7 +174,6 @@ def test_what_no_rule_knows_stays_and_is_not_counted() -> None:
 # --- files larger than memory should hold --------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=40), max_size=20))
 def test_pieces_are_the_file_and_end_with_lines(parts: list[bytes]) -> None:
     data = b"\n".join(parts)

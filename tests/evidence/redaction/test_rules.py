@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.evidence.redaction.finding import Found, found_in_bytes, found_in_text, hidden, settled
@@ -63,7 +63,6 @@ def test_what_overlaps_is_one_thing_the_first_rule_has_it() -> None:
     assert [(one.begin, one.kind) for one in found] == [(4, Kind.TOKEN), (9, Kind.HOST)]
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_are_read_and_places_are_in_order(data: bytes) -> None:
     found = found_in_bytes(data)

@@ -18,13 +18,13 @@ def test_holm_by_hand() -> None:
     assert holm([]) == []
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(many)
 def test_benjamini_hochberg_is_scipys(p: list[float]) -> None:
     assert benjamini_hochberg(p) == pytest.approx(list(stats.false_discovery_control(p)))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(many)
 def test_holm_is_between_alone_and_bonferroni_and_keeps_the_order(p: list[float]) -> None:
     adjusted = holm(p)

@@ -64,7 +64,7 @@ def test_history_is_dropped_where_the_noise_has_grown_beyond_chance() -> None:
     assert pool(one(0.0001), 4, one(0.01), 20).kept[0], "quiet by luck is no reason to trust four pairs alone"
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(differences, st.floats(0.001, 0.1), st.floats(1, 60))
 def test_a_pooled_spread_lies_between_its_two_sources(d: list[float], past: float, df: float) -> None:
     own = float(np.std(d, ddof=1))
@@ -77,7 +77,7 @@ def test_a_pooled_spread_lies_between_its_two_sources(d: list[float], past: floa
 # --- the interval ------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(differences, st.sampled_from([0.05, 0.03]))
 def test_the_interval_is_scipys(d: list[float], error: float) -> None:
     sd, df = one(float(np.std(d, ddof=1))), one(len(d) - 1.0)
@@ -102,7 +102,7 @@ def test_answers_are_those_of_the_design() -> None:
     assert [Answer(x) for x in interval.answers(mean, half, delta)] == list(cases.values())
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.floats(-0.1, 0.1), st.floats(0.001, 0.1), st.integers(2, 8), st.sampled_from([0.05, 0.03]))
 def test_p_is_below_the_error_just_where_the_interval_is_below_the_bound(
     mean: float, sd: float, pairs: int, error: float
@@ -158,7 +158,7 @@ def test_pairs_that_are_needed_are_the_first_that_do() -> None:
 # --- sign flips --------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.integers(-50, 50), min_size=1, max_size=7))
 def test_sign_flips_are_counted_one_by_one(d: list[int]) -> None:
     flips = [sum(s * x for s, x in zip(signs, d, strict=True)) for signs in itertools.product((1, -1), repeat=len(d))]
