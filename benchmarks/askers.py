@@ -116,7 +116,7 @@ def watched(ask: Asker, gpus: Sequence[str]) -> Asker:
 def reason(told: str) -> str:
     """The end of the last traceback, or of the text where there is none: 6 lines of 300 characters at most."""
     _, traceback, last = told.rpartition(TRACEBACK)
-    lines = [line.rstrip()[:300] for line in last.splitlines() if line.strip(" ^~")]
+    lines = [line.rstrip()[:300] for line in last.splitlines() if line.strip(" \t^~")]
     if traceback:  # what a process says as it ends may follow its exception
         exception = next((n for n, line in enumerate(lines) if not line[0].isspace()), len(lines))
         lines = lines[max(0, exception - 3) : exception + 3]

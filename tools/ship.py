@@ -17,6 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from harness.evidence.bundle import Bundle
+from harness.evidence.exported import is_export
 from harness.evidence.pipe import STATEMENTS
 from harness.exporting import export, export_lines
 from harness.workflow import judge_and_report
@@ -26,10 +27,14 @@ def ship(session: Path, target: Path) -> list[str]:
     """Judge, state and export a copy; what was done, line by line.
 
     Raises:
-        SystemExit: the session is signed.
+        SystemExit: the session is signed, or an export.
     """
     with tempfile.TemporaryDirectory() as folder:
         bundle = Bundle(Path(shutil.copytree(session, Path(folder) / session.name)))
+        if is_export(bundle.root):
+            raise SystemExit(
+                f"{session} is an export: what was removed from it cannot be judged again; take the original"
+            )
         if bundle.run().signer is not None:
             raise SystemExit(f"{session} is signed, and what its host stated is not ours to state again")
         for statement in bundle.root.glob(f"{STATEMENTS}*"):

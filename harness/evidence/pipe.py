@@ -131,7 +131,11 @@ def _append(path: Path, data: bytes) -> None:
 
 def journal(root: Path) -> PipeJournal:
     """This process's journal of a bundle."""
-    with _lock:
+    return uninterrupted(lambda: _journal(root))
+
+
+def _journal(root: Path) -> PipeJournal:
+    with _lock:  # never taken by the main thread: the collector may come to it there, and want it again
         known = _open.get(root)
         if known is None or known.pid != os.getpid() or not known.path.exists():
             known = _open[root] = PipeJournal(root)
@@ -143,6 +147,10 @@ def close(root: Path, how: str) -> None:
     last = journal(root)
     last.note("sealed", "", hashed=how)
     last.sync()
+    uninterrupted(lambda: _forget(root))
+
+
+def _forget(root: Path) -> None:
     with _lock:
         _open.pop(root, None)
 

@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import BundleError, ConfigError
-from harness.evidence.bundle import Bundle, write_atomically
+from harness.evidence.bundle import Bundle, read_record, write_atomically
 from harness.evidence.keys import HostKey, public_key, short
+from harness.evidence.ledger import LedgerProof
 from harness.evidence.manifest import KILLED
 from harness.evidence.mismatch import Mismatch
 from harness.evidence.pipe import FOLDER, MANIFEST, STATEMENTS
@@ -57,6 +58,9 @@ class Signature:
         return f"signed by key {short(self.key_id)}{' (trusted)' if self.trusted else ''}"
 
 
+OF_THE_SIGNATURE = frozenset({"signature", "envelope", "payload"})
+
+
 def signer_text(signer: Signer | None) -> str:
     """Who is to sign, as a report says it: it is written before the signature, whose bytes cover it."""
     return str(Signature(None if signer is None else signer.key_id))
@@ -88,12 +92,17 @@ def standing(bundle: Bundle) -> str:
     manifest = _manifest(bundle.root)
     if manifest is None or not _stated(bundle.root):
         return f"none: {unstated(bundle) or 'they were taken away, or the session could not write them'}"
-    signature = signature_of(bundle.root)
-    found = check_statement(bundle.root, manifest)
+    try:
+        signature = signature_of(bundle.root)
+        found = check_statement(bundle.root, manifest)
+    except BundleError as e:
+        return f"unreadable: {e}"
     if not found:
         return str(signature)
     shown = next((m for m in found if m.field == "predicate.verdict.word"), found[0])
     more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    if any(m.field in OF_THE_SIGNATURE for m in found):
+        return f"not what their signature covers: {shown}{more}"
     return f"{signature}, but stale: {shown}{more}; they stay as the session left them"
 
 
@@ -102,11 +111,20 @@ def unstated(bundle: Bundle) -> str | None:
     run = bundle.run()
     if _stated(bundle.root):
         return None
-    if ended_text(run.interrupted) == KILLED:
+    if ended_text(run.interrupted) == KILLED or _ended_without_verdict(bundle):
         return "the session was killed before it could state anything"
     if run.signer is None and not (bundle.root / FOLDER).is_dir():
         return "the bundle is of before there were any"
     return None
+
+
+def _ended_without_verdict(bundle: Bundle) -> bool:
+    """Sealed, and killed before it was judged: the next session entered its end into the ledger, with no verdict."""
+    if not bundle.ledger_end_file.is_file():
+        return False
+    end = read_record(bundle.ledger_end_file, LedgerProof)
+    own = end.entries.get(end.own)
+    return own is not None and own.verdict is None
 
 
 def _stated(root: Path) -> bool:

@@ -26,7 +26,7 @@ def whole(path: Path, *, hashed: str | None = None) -> Iterator[HashingFile]:
             os.fsync(stream.fileno())
         put(path, writer.sha256, writer.size, lambda: temporary.rename(path), hashed=hashed)
     finally:
-        temporary.unlink(missing_ok=True)
+        uninterrupted(lambda: temporary.unlink(missing_ok=True))  # after a move that Ctrl-C left to be done
 
 
 class HashingFile:

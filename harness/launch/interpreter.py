@@ -60,12 +60,19 @@ def shebang(path: str, head: bytes) -> tuple[str, ...]:
     lines = text.splitlines()
     found = tuple(lines[0].removeprefix("#!").strip().split(maxsplit=1))
     if long := LONG_PATH.match(lines[1]) if len(lines) > 1 else None:
-        found = tuple(shlex.split(long[1]))
+        found = tuple(_split(path, long[1]))
     # `#!/usr/bin/env python3` and `#!/usr/bin/env -S python3 -I` name it in their argument.
     names = " ".join(found[1:]).split() if found and PurePosixPath(found[0]).name == "env" else list(found[:1])
     if not any(PYTHON.fullmatch(PurePosixPath(name).name) for name in names):
         raise SetupFailure(f"engine.command: {path} is a script of {' '.join(found)}, no Python; {MEND}")
     return found
+
+
+def _split(path: str, text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as e:
+        raise SetupFailure(f"engine.command: {path} names its interpreter as {text!r}: {e}; {MEND}") from None
 
 
 def python_options(command: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
@@ -81,7 +88,7 @@ def python_options(command: Sequence[str]) -> tuple[tuple[str, ...], str | None]
             options += [word, next(rest, "")]
         elif not word.startswith("-"):
             return tuple(options), word
-        elif not word.startswith("--") and word[-1] in "mc":  # also as in -Im
+        elif not word.startswith(("--", "-X", "-W")) and word[-1] in "mc":  # also as in -Im
             return (*options, *([word[:-1]] if len(word) > 2 else [])), None
         else:
             options.append(word)

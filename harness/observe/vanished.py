@@ -35,7 +35,7 @@ def vanished_worker(rows: Iterable[Sequence[Any]]) -> str | None:
             since.setdefault(pid, time_ns)
             if (name := title if title.startswith(ENGINE) else titled_rank(title)) is not None:
                 names[pid] = name
-                pids[name] = min(pids.get(name, pid), pid, key=lambda p: since[p])
+                pids[name] = min(pids.get(name, pid), pid, key=lambda p: (since[p], len(p), p))
             if rss:
                 sound.add(pid)
         there = {name for name, pid in pids.items() if pid in sound}

@@ -103,6 +103,11 @@ def test_a_reason_without_a_traceback_is_how_the_text_ends() -> None:
     assert not reason(" \n")
 
 
+def test_a_line_of_blanks_is_no_line_of_a_reason() -> None:
+    assert reason("usage: vllm bench serve\n\t\n") == "usage: vllm bench serve"
+    assert "before loading dataset" in reason(stub_vllm.ASSERTS + "\n\t\n")
+
+
 def test_lines_of_a_reason_are_cut() -> None:
     assert len(reason("Namespace(" + "x" * 9000)) == 300
 

@@ -18,6 +18,7 @@ from harness.evidence.keys import HostKey, make_key
 from harness.evidence.manifest import MANIFEST, seal
 from harness.evidence.pipe import FOLDER
 from harness.evidence.predicates import MEASUREMENTS, MEASUREMENTS_FILE, TEST_RESULT, TEST_RESULT_FILE
+from harness.evidence.sessions import enter_end, enter_start
 from harness.evidence.statement import (
     check_statement,
     envelope,
@@ -293,6 +294,36 @@ def test_none_is_invented_for_a_session_that_was_killed(signed: Path, tmp_path: 
     assert told_of(bundle) == "statements: none: the session was killed before it could state anything"
     assert fields(bundle.root) == set()
     assert {(f"{name}", "file") for name in STATEMENTS} <= fields(bundle.root, key)
+
+
+def test_none_is_invented_for_a_session_that_was_killed_once_it_was_sealed(
+    signed: Path, tmp_path: Path, key: HostKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next session enters its end into the ledger, and no verdict with it."""
+    monkeypatch.setenv("QUALIFY_LEDGER", str(tmp_path / "ledger.jsonl"))
+    bundle = bare(signed, tmp_path / "killed")
+    enter_start(bundle)
+    enter_end(bundle, None, "killed")
+    assert told_of(bundle) == "statements: none: the session was killed before it could state anything"
+    assert fields(bundle.root) == set()
+    assert {(f"{name}", "file") for name in STATEMENTS} <= fields(bundle.root, key)
+
+
+def test_statements_that_cannot_be_read_cost_no_verdict(copy: Path) -> None:
+    (copy / MEASUREMENTS_FILE).write_bytes(b" " * (33 << 20))
+    verdict, lines = judge_again(Bundle(copy))
+    assert verdict.verdict is Word.PASS
+    [told] = [line for line in lines if line.startswith("statements: ")]
+    assert told.startswith("statements: unreadable: ")
+    assert "larger than" in told
+
+
+def test_a_signature_that_does_not_hold_is_not_called_stale(copy: Path) -> None:
+    envelope = copy / f"{MEASUREMENTS_FILE}.dsse"
+    tree = json.loads(envelope.read_bytes())
+    tree["signatures"][0]["sig"] = base64.b64encode(b"x" * 64).decode()
+    envelope.write_text(json.dumps(tree), "utf-8")
+    assert standing(Bundle(copy)).startswith(f"not what their signature covers: {MEASUREMENTS_FILE}.dsse: signature")
 
 
 @pytest.mark.parametrize("era", ["signer", "journals"])

@@ -208,3 +208,35 @@ def test_ctrl_c_does_not_cut_off_what_was_handed_over_even_where_it_ends_the_int
         [sys.executable, "-c", STOPPED], cwd=ROOT, check=True, timeout=60, capture_output=True, text=True
     )
     assert done.stdout.split() == ["stopped", "whole"]
+
+
+MOVED_LATE = """
+import os, signal, sys, time
+from pathlib import Path
+from harness.evidence import pipe
+from harness.evidence.stream import whole
+root = Path(sys.argv[1])
+pipe.begin(root)
+really = pipe.wrote
+def wrote(*given, **named):
+    really(*given, **named)
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.3)  # the main thread has stopped waiting by then, and the move is still to come
+pipe.wrote = wrote
+try:
+    with whole(root / "x.json") as stream:
+        stream.write(b"new")
+except KeyboardInterrupt:
+    print("stopped", flush=True)
+"""
+
+
+def test_ctrl_c_does_not_take_away_a_whole_file_before_it_is_moved_to_its_place(tmp_path: Path) -> None:
+    root = tmp_path / "bundle"
+    command = [sys.executable, "-c", MOVED_LATE, str(root)]
+    done = subprocess.run(command, cwd=ROOT, check=True, timeout=60, capture_output=True, text=True)
+    assert done.stdout.split() == ["stopped"], done.stderr
+    assert (root / "x.json").read_bytes() == b"new"
+    seen = read_journals(root)
+    assert seen is not None
+    assert faults(seen, read_manifest(manifest_text(root))) == []

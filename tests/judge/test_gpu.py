@@ -99,6 +99,28 @@ def test_what_a_prompt_took_and_kept_can_be_asked_for_by_others(tmp_path: Path) 
     assert kept_mib(cell.candidate[0], 4096) is None
 
 
+@pytest.mark.parametrize(
+    ("control", "candidate", "word"),
+    [(950.0, 930.0, Word.PASS), (950.0, 880.0, Word.WARN), (1_100.0, 1_000.0, Word.PASS), (880.0, 1_000.0, Word.PASS)],
+    ids=["a little more", "more", "given back by the control alone", "less"],
+)
+def test_what_a_first_prompt_keeps_beyond_the_controls_is_a_warning(
+    tmp_path: Path, control: float, candidate: float, word: Word
+) -> None:
+    after = {CONTROL: control, CANDIDATE: candidate}
+    case = seen_case(tmp_path, lambda arm, seen: replace(seen, free={**seen.free, "after long": after[arm]}))
+    assert row(judge_case(case), "memory kept by first prompt", context_tokens=96).word is word
+
+
+def test_arms_of_unlike_gpus_are_not_held_against_each_other(tmp_path: Path) -> None:
+    case = seen_case(tmp_path, lambda _, seen: replace(seen, uuids=("GPU-0", "GPU-1")))
+    launch = case.cells[0].candidate[0]
+    assert launch.gpu.watch is not None
+    one = launch.gpu.watch.model_copy(update={"facts": launch.gpu.watch.facts[:1]})
+    launch.__dict__["gpu"] = replace(launch.gpu, watch=one, gpus={"GPU-0": launch.gpu.gpus["GPU-0"]})
+    assert row(judge_case(case), "memory kept by first prompt", context_tokens=96).word is Word.NOT_TESTED
+
+
 # --- void ------------------------------------------------------------------------------------------
 
 

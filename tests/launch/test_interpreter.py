@@ -31,6 +31,11 @@ def test_a_wrapper_is_refused_with_its_interpreter(head: bytes) -> None:
         shebang("/opt/vllm", head)
 
 
+def test_a_first_line_that_no_shell_can_read_is_refused() -> None:
+    with pytest.raises(SetupFailure, match=r"names its interpreter as .*: No closing quotation"):
+        shebang("/opt/vllm", b'#!/bin/sh\n\'\'\'exec\' "/a path/bin/python "$0" "$@"\n')
+
+
 @pytest.mark.parametrize(
     ("command", "options", "script"),
     [
@@ -39,8 +44,9 @@ def test_a_wrapper_is_refused_with_its_interpreter(head: bytes) -> None:
         (("python3", "-Im", "vllm"), ("-I",), None),
         (("python3", "-X", "dev", "-W", "error", "-c", "pass"), ("-X", "dev", "-W", "error"), None),
         (("python3", "-B", "/opt/serve.py"), ("-B",), "/opt/serve.py"),
+        (("python3", "-Xpycache_prefix=/tmp/c", "/opt/serve.py"), ("-Xpycache_prefix=/tmp/c",), "/opt/serve.py"),
     ],
-    ids=["module", "option", "options in one word", "options with a value", "script"],
+    ids=["module", "option", "options in one word", "options with a value", "script", "a value that ends in c"],
 )
 def test_pythons_own_options_are_kept(command: tuple[str, ...], options: tuple[str, ...], script: str | None) -> None:
     assert python_options(command) == (options, script)

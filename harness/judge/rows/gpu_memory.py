@@ -123,10 +123,11 @@ def _kept(case: Case, cell: Cell, context_tokens: int) -> Row:
         for arm, side in cell.arms()
     }
     known = {arm: [(x, v) for x, v in side if v is not None] for arm, side in of_prompt.items()}
-    if any(not known[arm] or len(known[arm]) < len(of_prompt[arm]) for arm in known):
+    several = len({len(v) for side in known.values() for _, v in side}) > 1
+    if several or any(not known[arm] or len(known[arm]) < len(of_prompt[arm]) for arm in known):
         word, reason = Word.NOT_TESTED, _missing(cell)
     else:
-        usual = [max(of_rank) for of_rank in zip(*(v for _, v in known[Arm.CONTROL]), strict=True)]
+        usual = [max(0.0, *of_rank) for of_rank in zip(*(v for _, v in known[Arm.CONTROL]), strict=True)]
         more = [(v[gpu] - usual[gpu], gpu, x) for x, v in known[Arm.CANDIDATE] for gpu in range(len(usual))]
         excess, gpu, launch = max(more, key=lambda found: found[0])
         if excess > most:
