@@ -100,6 +100,14 @@ END_TO_END: dict[str, str] = {
     "session-interrupted": "test_fake_sessions::test_ctrl_c_while_no_server_runs_voids_the_session",
 }
 """Gate -> the test that drives it through a server: module of tests/e2e and function."""
+CHANGED_AFTERWARDS = frozenset(
+    {
+        *("not-comparable", "control-not-comparable", "asked-otherwise", "source-check-broken", "image-unseen"),
+        *("client-untested", "client-miscounts", "client-slow"),
+        *("again-though-it-stood", "look-otherwise", "look-against-rule"),
+    }
+)
+"""Gates that a session of this harness does not trip: the test changes the evidence of one, and judges it again."""
 NOT_END_TO_END: dict[str, str] = {
     "concurrency-client": "the client's own failing",
 }
@@ -173,6 +181,7 @@ def page() -> str:
 def _line(gate: Gate) -> str:
     driven = END_TO_END.get(gate.id)
     by = f"`tests/e2e/{driven.replace('::', '.py::')}`" if driven else f"not: {NOT_END_TO_END.get(gate.id, '')}"
+    by += ", in evidence that it changes" if gate.id in CHANGED_AFTERWARDS else ""
     cells = (gate.row, str(gate.word), gate.rule, gate.threshold or "any", f"`{gate.figures}`", by)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
