@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -36,7 +37,7 @@ class Registration:
     def write(self, folder: Path) -> None:
         """Put it into the fake's folder, in one step."""
         file = folder / "users" / f"{self.pid}.json"
-        temporary = file.with_suffix(f".{os.getpid()}.tmp")
+        temporary = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}.tmp")  # a sampler reads in two threads
         temporary.write_text(json.dumps({f.name: getattr(self, f.name) for f in fields(self)}), "utf-8")
         temporary.rename(file)
 

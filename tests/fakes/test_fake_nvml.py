@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,14 @@ def test_memory_may_outlive_its_process_by_a_given_time_and_is_then_nobodys(tmp_
     assert (used_mib(fake), fake.device("GPU-0").users()) == (700, ())
     Registration(4_194_305, 0.0, ("GPU-0",), 700, linger_s=600, died=0.0 - 600).write(tmp_path)
     assert used_mib(fake) == 0
+
+
+def test_a_death_may_be_noted_by_several_threads_at_one_time(tmp_path: Path) -> None:
+    """A sampler reads memory in one thread and all else in another."""
+    nvml(tmp_path)
+    dead = Registration(4_194_305, 0.0, ("GPU-0",), 700, linger_s=600)
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(lambda _: dead.holds(tmp_path), range(400)))
 
 
 def test_what_a_process_does_to_a_gpu_is_seen_on_its_own_only(tmp_path: Path) -> None:
