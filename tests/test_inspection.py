@@ -60,7 +60,7 @@ def test_facts_have_the_columns_of_the_collections_index(capsys: pytest.CaptureF
 def test_events_have_line_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     found = as_json(capsys, str(GOLDEN / SERVED))
     log = (GOLDEN / SERVED).read_bytes().split(b"\n")
-    assert len(found["events"]) == 37
+    assert len(found["events"]) == 38
     assert all(e["text"].split("\n")[0][:40].encode() in log[e["line"] - 1] for e in found["events"])
     [late] = [e for e in found["events"] if e["kind"] == "late jit"]
     assert late["values"]["kernel"] == "_topk_log_softmax_kernel"

@@ -417,24 +417,34 @@ class TestFourRanks:
 
     def test_four_lanes_of_one_gpu_each_run_side_by_side_and_a_fifth_has_to_wait(self, bench: GpuBench) -> None:
         bench.gpus = self.FOUR
-        one_each = (*bench.options(), "--set", "host.gpus=1")
+        patient = [f"timeouts.{name}_s=120" for name in ("health", "model_named", "first_request", "request")]
+        one_each = [*bench.options(), *(part for value in ("host.gpus=1", *patient) for part in ("--set", value))]
         more = ("--set", "modes.a={ draft_tokens = 0 }", "--set", "modes.b={ draft_tokens = 0 }")
-        slow = ("--set", "serve.env.QUALIFY_FAKE_STEP_S='0.005'")
         results = bench.folder / "results"
-        four = start(results, *one_each, *more, *slow, "--modes=mtp0,mtp1,a,b", "--lanes=4", env=bench.env)
-        wait_for(lambda: len(left_running(results)) >= 4, 60)
+        alone = bench.folder / "fifth"
         third = {**bench.env, "QUALIFY_GPUS": "GPU-2"}
-        refused = run(bench.folder / "fifth", *one_each, "--modes=mtp0", env=third)
+        servers: list[psutil.Process] = []
+        with start(results, *one_each, *more, "--modes=mtp0,mtp1,a,b", "--lanes=4", env=bench.env) as four:
+            try:
+                while len(servers) < len(self.FOUR):  # each as soon as it is there, so that no lane comes to its end
+                    for server in set(left_running(results)) - set(servers):
+                        server.suspend()
+                        servers.append(server)
+                    assert four.poll() is None
+                refused = run(alone, *one_each, "--modes=mtp0", env=third)
+            finally:
+                for server in servers:
+                    server.resume()
+            out, _ = four.communicate(timeout=240)
         assert refused.code == ExitCode.SETUP_FAILURE, refused.out
         assert "GPU-2 is in use by another launch; wait for it, or use another lane" in refused.out
-        out, _ = four.communicate(timeout=240)
         done = Finished(four.returncode, out, results)
-        assert done.code == ExitCode.PASS, done.out
         seen = [(x.record, tuple(x.gpu.gpus)) for x in read_case(done.bundle).launches.values() if x.record]
-        assert {(x.launch.lane, gpus) for x, gpus in seen} == {(n, (f"GPU-{n}",)) for n in range(4)}
+        assert {(x.launch.lane, gpus) for x, gpus in seen} == {(n, (f"GPU-{n}",)) for n in range(4)}, done.out
+        assert {x.status for x, _ in seen} == {LaunchStatus.COMPLETED}, done.out
         first = [min((x for x, _ in seen if x.launch.lane == n), key=lambda x: x.begin_ns) for n in range(4)]
         assert max(x.begin_ns for x in first) < min(x.end_ns or 0 for x in first), "all four ran at one time"
-        assert run(bench.folder / "fifth", *one_each, "--modes=mtp0", env=third).code == ExitCode.PASS
+        assert run(alone, *one_each, "--modes=mtp0", env=third).code == ExitCode.PASS
 
     def test_a_dip_of_one_rank_fails_and_the_other_three_hide_nothing(self, bench: GpuBench) -> None:
         bench.gpus = self.FOUR

@@ -186,6 +186,7 @@ def test_work_that_comes_when_no_thread_runs_any_more_is_done_all_the_same() -> 
 STOPPED = """
 import signal, sys, threading
 from harness.evidence import undivided
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what a script starts in the background is deaf to it
 begun, goes_on = threading.Event(), threading.Event()
 def work():
     begun.set()
@@ -217,6 +218,7 @@ from harness.evidence import pipe
 from harness.evidence.stream import whole
 root = Path(sys.argv[1])
 pipe.begin(root)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what a script starts in the background is deaf to it
 really = pipe.wrote
 def wrote(*given, **named):
     really(*given, **named)
