@@ -182,8 +182,9 @@ class _Table:
             delta = " → ".join(difference(a, b) for a, b in zip(*sides, strict=True))
             first = f"first {tokens_text(longest)} prompt" if longest else "first prompt"
             title = f"free MiB/rank: idle → {first} → end"
-            kept = [self._beside(place, KEPT, c) for c in {r.context_tokens for r in self._rows if r.name == KEPT}]
-            word = min((row.word for row in (place, *kept) if row), key=GRAVITY.index)
+            here = (KEPT, place.mode, place.warmup, place.cache)
+            kept = [r for r in self._rows if (r.name, r.mode, r.warmup, r.cache) == here]
+            word = min((row.word for row in (place, *kept)), key=GRAVITY.index)
             yield Line(title, found.state, chains[0], chains[1], delta if all(lowest) else "?", word)
 
     def acceptance(self) -> Iterator[Line]:

@@ -28,8 +28,12 @@ def per_gpu(launch: LaunchEvidence, pick: Pick) -> list[float] | None:
 
 def kept_mib(launch: LaunchEvidence, context_tokens: int) -> float | None:
     """Physical memory that the first prompt of a length took and did not give back: the most over ranks, MiB."""
-    kept = per_gpu(launch, lambda f: f.prompts.get(context_tokens, NOTHING).kept)
+    kept = _kept_per_gpu(launch, context_tokens)
     return None if kept is None else max(kept)
+
+
+def _kept_per_gpu(launch: LaunchEvidence, context_tokens: int) -> list[float] | None:
+    return per_gpu(launch, lambda f: f.prompts.get(context_tokens, NOTHING).kept)
 
 
 def lowest_mib(launch: LaunchEvidence) -> float | None:
@@ -119,8 +123,7 @@ def _kept(case: Case, cell: Cell, context_tokens: int) -> Row:
     """What a first prompt took for good: KV sizing did not know of it, whoever took it, and whether a line says so."""
     most = case.plan.profile.gates.kept_mib_warn
     of_prompt = {
-        arm: [(x, per_gpu(x, lambda f: f.prompts.get(context_tokens, NOTHING).kept)) for x in side if completed(x)]
-        for arm, side in cell.arms()
+        arm: [(x, _kept_per_gpu(x, context_tokens)) for x in side if completed(x)] for arm, side in cell.arms()
     }
     known = {arm: [(x, v) for x, v in side if v is not None] for arm, side in of_prompt.items()}
     several = len({len(v) for side in known.values() for _, v in side}) > 1
@@ -131,7 +134,7 @@ def _kept(case: Case, cell: Cell, context_tokens: int) -> Row:
         more = [(v[gpu] - usual[gpu], gpu, x) for x, v in known[Arm.CANDIDATE] for gpu in range(len(usual))]
         excess, gpu, launch = max(more, key=lambda found: found[0])
         if excess > most:
-            where = f"{launch.folder.id}{f', GPU {gpu}' if len(usual) > 1 else ''}"
+            where = f"{launch.folder.id}{_gpu(gpu, len(usual))}"
             beyond = f"{excess:,.0f} MiB more than in the control, {where}"
             word, told = Word.WARN, f"taken late and not given back: {beyond}"
         else:
@@ -191,7 +194,11 @@ def _gpu_of_lowest(launch: LaunchEvidence) -> str:
     """`, GPU 2`: its place in the lane, where there are several."""
     lowest = [f.lowest for f in figures(launch).values()]
     known = [v for v in lowest if v is not None]
-    return f", GPU {lowest.index(min(known))}" if len(known) > 1 else ""
+    return _gpu(lowest.index(min(known)), len(known))
+
+
+def _gpu(place: int, of: int) -> str:
+    return f", GPU {place}" if of > 1 else ""
 
 
 def worst_and_range(values: Sequence[Sequence[float] | None], *, most: bool, decimals: int = 0) -> str | None:
