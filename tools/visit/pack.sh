@@ -1,7 +1,7 @@
 #!/bin/sh
 # Pack what a visit needs beside the parts of ../shared/gpu-kit: this checkout, a registry, wheels of the harness.
 #
-#   pack.sh OUT [PYTHON]     OUT/run/ gets tree.tgz, docker-registry.xz, whl/, arrive.sh (about 10 MB)
+#   pack.sh OUT [PYTHON]     OUT/run/ gets tree.tgz, docker-registry.xz, whl/, arrive.sh (about 31 MB)
 #
 # The checkout travels as a clone of its last commit, so that the evidence names it. PYTHON (default: python3) finds
 # the wheels; they must be for the machine's Python 3.12, and what its image holds already is left out.
