@@ -1,6 +1,6 @@
 """One visit to a lent machine with GPUs: prepare it, run a plan's sessions, judge, report, take the bundles home.
 
-    python -m tools.gpu_session begin  --plan tools/visits/NAME.toml --folder DIR --minutes N [--state FILE]
+    python -m tools.gpu_session begin  --plan tools/visits/NAME.toml ... --folder DIR --minutes N [--state FILE]
     python -m tools.gpu_session follow --folder DIR --out DIR --seconds N
 
 `begin` returns at once; its worker goes on while one short call after the other follows it. What did not fit into
@@ -37,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
     commands = parser.add_subparsers(required=True)
     for name, function in (("begin", begin), ("work", work)):
         command = commands.add_parser(name)
-        command.add_argument("--plan", type=Path, required=True)
+        command.add_argument("--plan", type=Path, required=True, nargs="+", help="steps of several follow one another")
         command.add_argument("--folder", type=Path, required=True, help="everything that the visit writes")
         command.add_argument("--kit", type=Path, default=Path("/nonexistent"), help="parts of ../shared/gpu-kit")
         command.add_argument("--site", type=Path, default=Path("/tmp/site"), help="folder with vLLM")  # noqa: S108
@@ -95,11 +95,11 @@ def work(arguments: argparse.Namespace) -> int:
 def _work(arguments: argparse.Namespace, began: float, tell: Callable[[str], None]) -> None:
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
 
-    from tools.visit.plan import read_plan  # noqa: PLC0415  # what `follow` does without
+    from tools.visit.plan import read_plans  # noqa: PLC0415  # what `follow` does without
     from tools.visit.prepare import Machine, gpus  # noqa: PLC0415
     from tools.visit.queue import Queue  # noqa: PLC0415
 
-    plan = read_plan(arguments.plan)
+    plan = read_plans(arguments.plan)
     folder: Path = arguments.folder
     if arguments.state:
         shutil.copyfile(arguments.state, folder / STATE)

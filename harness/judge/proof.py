@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.judge.late import WallClock, is_late_line, late_from
 from harness.judge.read import LaunchEvidence
+from harness.observe.jit.files import Listing, changes, in_triton
 from harness.observe.log import Event, Kind
 from harness.words import Cache, CacheProof
 
@@ -22,9 +24,11 @@ class Proof:
 def cache_proof(launch: LaunchEvidence) -> Proof:
     """Hits and misses of the start-up, against what the plan claims.
 
-    A warm launch without a hit in its log is `unproven`: an engine that uses no compile cache
-    (--enforce-eager) prints none, and a mounted folder alone proves nothing. So is any launch whose
-    folders were not listed before it started.
+    A warm launch without a hit in its log is `unproven`: a mounted folder alone proves nothing. So is any
+    launch whose folders were not listed before it started. An engine that says it is eager has no graph
+    to look up and prints no hit; what its kernels need it looks up in Triton's folder, and whatever it
+    does not find there it compiles and writes: such a launch is warm where it found files of kernels and
+    wrote none, and recompiled where it wrote some.
     """
     assert launch.record is not None
     hits, misses, failed = (
@@ -47,7 +51,24 @@ def cache_proof(launch: LaunchEvidence) -> Proof:
         return Proof(CacheProof.RECOMPILED, seen, sources)
     if hits and found:
         return Proof(CacheProof.WARM, seen, sources)
+    if not hits and (eager := launch.of_kind(Kind.EAGER)):
+        kernels, written = _kernel_files(listings)
+        if kernels:
+            proof = CacheProof.RECOMPILED if written else CacheProof.WARM
+            reason = (
+                f"eager, so that only kernels are cached: {kernels} files of Triton at start, {written} written since"
+            )
+            return Proof(proof, reason, (launch.place(eager[0]),))
     return Proof(CacheProof.UNPROVEN, f"the log shows no use of a compile cache: {seen}", sources)
+
+
+def _kernel_files(listings: Mapping[str, Listing]) -> tuple[int, int]:
+    """Triton's files before the start, and those of them and beside them that were written until readiness.
+
+    Without a listing at readiness nothing is known of what was written, and no file counts.
+    """
+    start, ready = ({p: e for p, e in listings.get(when, {}).items() if in_triton(p)} for when in ("start", "ready"))
+    return (len(start), len(list(changes(start, ready)))) if "ready" in listings else (0, 0)
 
 
 def late_compiles(launch: LaunchEvidence) -> list[Event]:

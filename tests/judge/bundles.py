@@ -74,6 +74,8 @@ class Behaviour:
     """Lines of the start-up: hit and miss in their order, or none; as planned = miss when cold, hit when warm."""
     files_at_start: int | None = None
     """None = none when cold, five when warm."""
+    kernel_files: tuple[int, int] = (0, 0)
+    """Files of Triton before the start, and those written until readiness."""
     listings: bool = True
     start_lines: tuple[str, ...] = ()
     """Text of the log after KV sizing, and before the monitor is armed."""

@@ -381,7 +381,9 @@ class _Launch:
         at_start = does.files_at_start
         files = {f"inductor/{n}": 9 for n in range(0 if self.launch.cache is Cache.COLD else 5)}
         start = files if at_start is None else {f"inductor/{n}": 9 for n in range(at_start)}
-        ready = start | {f"inductor/{n}": 9 for n in range(5)}
+        kernels, written = does.kernel_files
+        start |= {f"triton/k{n}.cubin": 9 for n in range(kernels)}
+        ready = start | {f"inductor/{n}": 9 for n in range(5)} | {f"triton/w{n}.cubin": 9 for n in range(written)}
         end = ready | {f"triton/{n}": 9 for n in range(does.late_files)}
         if does.stage == "caches":
             write_json(folder.caches_file, {})

@@ -152,6 +152,18 @@ def test_cold_and_warm_are_proven_by_misses_and_hits(tmp_path: Path) -> None:
     assert {r.word for r in judged.rows("cache state")} == {Word.PASS}
 
 
+IN_EAGER: dict[str, Any] = {"compiled": "none", "said_at_start": ("Enforce eager set, disabling torch.compile",)}
+
+
+def test_an_eager_launch_is_warm_where_it_found_kernels_and_wrote_none(tmp_path: Path) -> None:
+    """vLLM prints no hit then: ten warm launches on H200s, 294 files each, were called unproven."""
+    judged = Session(tmp_path, WARM_TOO).both(where=WARM, kernel_files=(4, 0), **IN_EAGER).judge()
+    state = judged.row("cache state", cache="warm")
+    assert state.word is Word.PASS
+    assert state.reason == "eager, so that only kernels are cached: 4 files of Triton at start, 0 written since"
+    assert "server.log" in state.sources[0]
+
+
 @pytest.mark.parametrize(
     ("where", "does", "called", "why"),
     [
@@ -159,6 +171,9 @@ def test_cold_and_warm_are_proven_by_misses_and_hits(tmp_path: Path) -> None:
         (WARM, {"compiled": "miss"}, "recompiled", "0 hits, 2 misses"),
         (WARM, {"files_at_start": 0}, "unproven", "0 files at start"),
         (WARM, {"listings": False}, "unproven", "the cache folders were not listed"),
+        (WARM, IN_EAGER | {"kernel_files": (0, 0)}, "unproven", "the log shows no use of a compile cache"),
+        (WARM, IN_EAGER | {"kernel_files": (4, 2)}, "recompiled", "4 files of Triton at start, 2 written since"),
+        (WARM, {"compiled": "none", "kernel_files": (4, 0)}, "unproven", "the log shows no use"),  # it has graphs
         (COLD, {"listings": False}, "unproven", "the cache folders were not listed"),
         (COLD, {"files_at_start": 3}, "warm", "claimed cold, but"),
         (COLD, {"compiled": "hit"}, "warm", "claimed cold, but"),

@@ -18,7 +18,7 @@ from harness.config.load import load_profile
 from harness.config.options import SETTINGS, from_arguments
 from harness.errors import ConfigError
 from harness.paths import PROJECT
-from tools.visit.plan import Step, VisitPlan, read_plan
+from tools.visit.plan import Step, VisitPlan, read_plan, read_plans
 
 VISITS = sorted((PROJECT / "tools" / "visits").glob("*.toml"))
 PLACES = {"reference": f"127.0.0.1:5000/vllm-base@sha256:{'0' * 64}", "stacks": "/stacks", "out": "/out", "large": "/m"}
@@ -70,6 +70,21 @@ def test_two_steps_of_one_name_are_refused() -> None:
 def test_a_file_that_is_no_plan_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         read_plan(write(tmp_path, text))
+
+
+def test_plans_follow_one_another(tmp_path: Path) -> None:
+    text = 'description = "{0}"\n[[steps]]\nname = "{0}"\nseconds = 1\nwhy = "to see"\nrun = ["--smoke"]\n'
+    files = [tmp_path / f"{name}.toml" for name in ("a", "b")]
+    for file in files:
+        file.write_text(text.format(file.stem), "utf-8")
+    both = read_plans(files)
+    assert (both.description, [one.name for one in both.steps]) == ("a; b", ["a", "b"])
+    with pytest.raises(ConfigError, match=r"a\.toml, .*a\.toml: .*names something twice: a"):
+        read_plans(files[:1] * 2)
+
+
+def test_the_shipped_plans_of_one_and_two_gpus_go_together() -> None:
+    read_plans([PROJECT / "tools" / "visits" / f"{name}.toml" for name in ("h200", "h200x2")])
 
 
 @every_visit

@@ -133,14 +133,15 @@ def test_a_step_waits_for_a_place_that_is_still_being_made(tmp_path: Path) -> No
     assert "/the/model" in (tmp_path / "out" / "needs.log").read_text("utf-8")
 
 
-def test_a_packed_bundle_holds_no_journal(tmp_path: Path) -> None:
+def test_a_bundle_is_packed_whole(tmp_path: Path) -> None:
+    """Without its sampler's journal an unfinished one was accused of having lost evidence."""
     bundle = tmp_path / "s-2"
     bundle.mkdir()
     for name in ("verdict.json", "gpu.journal"):
         (bundle / name).write_text("{}", "utf-8")
     pack(bundle, tmp_path / "s.tgz")
     with tarfile.open(tmp_path / "s.tgz") as archive:
-        assert sorted(archive.getnames()) == ["s-2", "s-2/verdict.json"]
+        assert sorted(archive.getnames()) == ["s-2", "s-2/gpu.journal", "s-2/verdict.json"]
 
 
 def test_state_survives_in_a_file_that_is_never_half_written(tmp_path: Path) -> None:

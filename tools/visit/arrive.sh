@@ -1,12 +1,14 @@
 #!/bin/bash
 # On the machine, once every part of the kit lies in PARTS: install, prepare, and begin a plan. Returns while it works.
 #
-#   arrive.sh PARTS RUN PLAN MINUTES [MORE...]     RUN is what pack.sh made, PLAN a file name of tools/visits
+#   arrive.sh PARTS RUN PLANS MINUTES [MORE...]    RUN is what pack.sh made, PLANS file names of tools/visits: h200,h200x2
 #
 # `install.sh vllm PARTS /tmp/site` may run before, as soon as vLLM's own parts are there; it leaves PARTS/vllm.done.
 # Afterwards: . /tmp/env.sh; cd /tmp/qualify; python3 -m tools.gpu_session follow --folder /tmp/visit --out DIR --seconds N
 set -e
-parts=$1 run=$(realpath "$2") plan=$3 minutes=$4
+parts=$1 run=$(realpath "$2") minutes=$4
+IFS=, read -ra names <<< "$3"
+plans=("${names[@]/#/tools/visits/}")
 shift 4
 mkdir -p /tmp/bin /tmp/qualify
 xz -dc "$run/docker-registry.xz" > /tmp/bin/docker-registry
@@ -30,5 +32,5 @@ E
 . /tmp/env.sh
 cd /tmp/qualify
 git config --global --add safe.directory /tmp/qualify
-exec python3 -m tools.gpu_session begin --plan "tools/visits/$plan.toml" --folder /tmp/visit --kit "$parts" \
+exec python3 -m tools.gpu_session begin --plan "${plans[@]/%/.toml}" --folder /tmp/visit --kit "$parts" \
   --minutes "$minutes" "$@"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -79,3 +80,19 @@ def read_plan(file: Path) -> VisitPlan:
         first = e.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise ConfigError(f"{file}: {where}: {first['msg']}") from None
+
+
+def read_plans(files: Sequence[Path]) -> VisitPlan:
+    """Plans as one: a machine of two GPUs can also do what needs one.
+
+    Raises:
+        ConfigError: one cannot be read or is none, or two name a step alike.
+    """
+    plans = [read_plan(file) for file in files]
+    try:
+        return VisitPlan(
+            description="; ".join(plan.description for plan in plans),
+            steps=tuple(step for plan in plans for step in plan.steps),
+        )
+    except ValidationError as e:
+        raise ConfigError(f"{', '.join(map(str, files))}: {e.errors()[0]['msg']}") from None

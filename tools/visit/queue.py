@@ -25,7 +25,6 @@ VERDICTS = {ExitCode.PASS, ExitCode.FAIL, ExitCode.VOID, ExitCode.INCONCLUSIVE}
 POLL_S = 0.2
 END_S = 40.0
 """For a session that is told to stop: it stops its server and seals what it has."""
-NOT_PACKED = ("*.journal",)
 
 
 @dataclass
@@ -136,13 +135,8 @@ class Queue:
 
 
 def pack(bundle: Path, file: Path) -> None:
-    """A bundle as one file, without what its own manifest does not name."""
-    from fnmatch import fnmatch  # noqa: PLC0415
-
-    def wanted(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        return None if any(fnmatch(member.name, pattern) for pattern in NOT_PACKED) else member
-
+    """A bundle as one file, whole: of one that is still written, a sampler's journal is all that there is so far."""
     partial = file.with_suffix(".partial")
     with tarfile.open(partial, "w:gz", compresslevel=6) as archive:
-        archive.add(bundle, bundle.name, filter=wanted)
+        archive.add(bundle, bundle.name)
     partial.replace(file)

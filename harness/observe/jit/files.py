@@ -35,8 +35,13 @@ class Change:
     def kernel(self) -> str | None:
         """The kernel that the file is of, where the cache names its files after kernels."""
         path = PurePosixPath(self.path)
-        is_kernel = self.cache == TRITON_FOLDER and path.suffix in KERNEL_SUFFIXES
+        is_kernel = in_triton(self.path) and path.suffix in KERNEL_SUFFIXES
         return path.stem.removeprefix("__grp__") if is_kernel else None
+
+
+def in_triton(path: str) -> bool:
+    """True for a file of Triton's cache."""
+    return path.partition("/")[0] == TRITON_FOLDER
 
 
 def changes(before: Listing, after: Listing) -> Iterator[Change]:
