@@ -126,7 +126,8 @@ class Behaviour:
     """Windows whose events the client read late, all at once."""
     client_cpu_share: float = 0.01
     """CPU time of the client's process over that of the window."""
-    client_lag_ms: float = 0.1
+    client_lag_ms: float | None = 0.1
+    """None: its lateness was not measured."""
     one_by_one: bool = False
     """Several streams were asked for, and the client sent one request after the other."""
     slots: int | None = None

@@ -163,7 +163,7 @@ class _Launch:
                 streams=streams,
                 client=ClientLoad(
                     cpu_ns=round(self.does.client_cpu_share * (end - begin)),
-                    lag_p99_ns=round(self.does.client_lag_ms * 1e6),
+                    lag_p99_ns=None if self.does.client_lag_ms is None else round(self.does.client_lag_ms * 1e6),
                     lag_samples=100,
                 ),
                 gauges=(Gauge(mono_ns=begin + 1, running=self.does.slots or streams, waiting=0),) * (streams > 1),

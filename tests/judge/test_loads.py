@@ -172,7 +172,7 @@ def test_one_request_of_many_that_is_short_fails_the_cell_and_is_named(tmp_path:
 @pytest.mark.parametrize(
     ("does", "told"),
     [
-        ({"client_cpu_share": 0.6}, "the client used 0.60 cores, more than 0.5"),
+        ({"client_cpu_share": 0.6, "client_lag_ms": None}, "the client used 0.60 cores, more than 0.5"),
         ({"client_lag_ms": 5.5}, "the client's threads woke 5.5 ms late (p99), more than 5"),
     ],
     ids=["cpu", "lag"],
@@ -188,6 +188,20 @@ def test_a_busy_client_voids_every_speed_and_no_count(tmp_path: Path, does: Any,
     assert judged.row("counts agree").word is Word.PASS
 
 
+@pytest.mark.parametrize(
+    ("long_ms", "lag_ns", "stalled"),
+    [(99, 1, False), (99, 5_000_001, True), (99, None, True), (100, 1, True)],
+    ids=["short", "short-and-late", "short-and-unwatched", "long"],
+)
+def test_a_short_window_is_judged_by_lateness_and_not_by_what_a_request_costs_at_any_rate(
+    long_ms: int, lag_ns: int | None, stalled: bool
+) -> None:
+    """On an H200 a 2K prefill took 16 ms, 8 of which the client had been busy and never late: its rate was left out."""
+    busy = ClientLoad(cpu_ns=long_ms * MS * 6 // 10, lag_p99_ns=lag_ns, lag_samples=3)
+    short = window(ONE).window.model_copy(update={"begin_ns": 0, "end_ns": long_ms * MS, "client": busy})
+    assert (WindowEvidence(short, (ONE,), None, 0).stalled is not None) is stalled
+
+
 @pytest.mark.parametrize(("close", "burst"), [(8, False), (9, True)])
 def test_events_are_a_burst_when_more_than_half_of_them_come_at_once(close: int, burst: bool) -> None:
     gaps = [BURST_NS - 1] * close + [BURST_NS] * (16 - close)
@@ -197,7 +211,9 @@ def test_events_are_a_burst_when_more_than_half_of_them_come_at_once(close: int,
     assert (stalled is not None and f"{close} of 16 gaps" in stalled) is burst
 
 
-@pytest.mark.parametrize("does", [{"client_cpu_share": 0.5}, {"client_lag_ms": 5.0}], ids=["cpu", "lag"])
+@pytest.mark.parametrize(
+    "does", [{"client_cpu_share": 0.5, "client_lag_ms": None}, {"client_lag_ms": 5.0}], ids=["cpu", "lag"]
+)
 def test_at_the_bar_a_client_has_kept_up(tmp_path: Path, does: Any) -> None:
     assert Session(tmp_path).candidate(**does).judge().row("client kept up").word is Word.PASS
 
