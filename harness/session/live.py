@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -14,35 +13,30 @@ from harness.client.asks import Sampling
 from harness.client.prompts import DEFAULT_IDS_BELOW
 from harness.config.model import Context
 from harness.errors import SetupFailure
-from harness.evidence.bundle import Bundle, LaunchDir, append_record, write_json, write_record
-from harness.launch.caches import LaneCaches, listing
+from harness.evidence.bundle import Bundle, LaunchDir, write_json, write_record
+from harness.launch.caches import LaneCaches
 from harness.launch.environment import redacted
-from harness.launch.launcher import (
-    Folders,
-    Launcher,
-    LaunchFailed,
-    Server,
-)
+from harness.launch.launcher import Folders, Launcher, LaunchFailed, Server
 from harness.launch.logpipe import tail
 from harness.launch.readiness import FirstRequestServed, Healthy, ModelNamed, wait_until_ready
 from harness.launch.tracing import TRACER, collect
-from harness.observe.jit.files import Entry, Listing, changes
 from harness.observe.log import events, read_chunks
 from harness.observe.log.placed import dead_worker
 from harness.records import (
     ENGINE_STAGE,
     KINDS_STAGE,
     LaunchRecord,
-    Mark,
     OutputRecord,
     Plan,
     PlannedLaunch,
     RequestRecord,
 )
 from harness.session.asking import Asker, Wanted
+from harness.session.cache_listings import CacheListings
 from harness.session.priming import prime, serve_first
 from harness.session.prompts import freeze
 from harness.session.spec import server_spec, work_folder
+from harness.session.timeline import Timeline, wall
 from harness.session.watching import Watching
 from harness.words import Cache, LaunchStatus, Step, Warmup
 
@@ -75,9 +69,9 @@ class LiveLaunch:
         self._server: Server | None = None
         self._asker: Asker | None = None
         self._watching = Watching(plan.profile, gpus, self.folder, {} if gpu_baseline is None else gpu_baseline)
-        self._cache_listings: dict[str, Listing] = {}
+        self._listings = CacheListings(caches.live)
         self._record: LaunchRecord | None = None
-        self._last_step: Step | None = None
+        self._timeline = Timeline(self.folder.timeline_file)
 
     @property
     def base_url(self) -> str:
@@ -112,18 +106,18 @@ class LiveLaunch:
             argv=(),
             env={},
             begin_ns=time.monotonic_ns(),
-            begin_wall=_wall(),
+            begin_wall=wall(),
         )
         self._save()
         try:
             self._caches.prepare(self.launch.cache, self.launch.warm_from)
-            self._cache_listings["start"] = listing(self._caches.live)
+            self._listings.take("start")
             spec = server_spec(self.plan, self.launch, launcher.view(self._folders), self._folders, self.folder)
             self._update(argv=tuple(spec.argv), env=redacted(spec.env))
             self._watching.begin()
             self._update(gpu=self._watching.gpu)
             self._server = launcher.start(spec)
-            self.mark("process started", "launcher", mono_ns=self._server.started_ns)
+            self._timeline.mark("process started", "launcher", mono_ns=self._server.started_ns)
             self._update(container=self._server.container())
             self._watching.follow(self._server)
             self._asker = Asker(
@@ -158,11 +152,11 @@ class LiveLaunch:
             changes["effective_argv"] = self._server.effective_argv() or self._record.effective_argv
             self._watching.read(everything=True)
             vanished = self._watching.vanished_worker()
-            self.mark("stop asked", "launcher")
+            self._timeline.mark("stop asked", "launcher")
             exit_ = changes["exit"] = self._server.stop(self.plan.profile.timeouts.stop_s)
-            self.mark("stopped", "launcher")
+            self._timeline.mark("stopped", "launcher")
             if (returned := self._watching.server_ended()) is not None:
-                self.mark("GPU memory back" if returned else "GPU memory not back", "gpu")
+                self._timeline.mark("GPU memory back" if returned else "GPU memory not back", "gpu")
             if status is LaunchStatus.COMPLETED and exit_.error:  # its log may lack the end
                 status, stage, reason = LaunchStatus.FAILED, ENGINE_STAGE, exit_.error
             changes["log_sha256"], changes["log_bytes"] = self._server.log_digest()
@@ -172,11 +166,11 @@ class LiveLaunch:
                 collect(self._folders.work, self.folder.trace_dir)
         changes["gpu"] = self._watching.finish()
         if self._caches.live.is_dir():
-            self._cache_listings["end"] = listing(self._caches.live)
+            self._listings.take("end")
             served = status is LaunchStatus.COMPLETED or stage == KINDS_STAGE
             if served and self.launch.cache is Cache.COLD and self.launch.measured:
                 self._caches.keep(self.launch.id)
-        write_json(self.folder.caches_file, self._cache_listings)
+        write_json(self.folder.caches_file, self._listings.taken)
         if status is LaunchStatus.FAILED:
             changes["log_tail"] = tail(self.folder.log_file)
             worker = _dead_worker(self.folder.log_file) or vanished
@@ -188,7 +182,7 @@ class LiveLaunch:
     def read_gpus(self, step: Step) -> None:
         """Have a sample of everything at this moment, as part of a step."""
         self._watching.read(everything=True)
-        self.mark("GPUs read", "gpu", step=step)
+        self._timeline.mark("GPUs read", "gpu", step=step)
 
     def died(self) -> str | None:
         """How the server ended by itself, or None while it runs."""
@@ -211,7 +205,7 @@ class LiveLaunch:
         return None if worker is None else LaunchFailed(self._stage(), worker)
 
     def _stage(self) -> str:
-        return KINDS_STAGE if self._last_step is Step.REQUEST_KINDS else "after ready"
+        return KINDS_STAGE if self._timeline.last_step is Step.REQUEST_KINDS else "after ready"
 
     # -- the course -------------------------------------------------------------------------------
 
@@ -221,7 +215,7 @@ class LiveLaunch:
         self._watching.read()  # what the prompt takes and keeps is counted from here
         recorded = self.ask(Step.FIRST_PROMPT, [wanted], context_tokens=context.prompt_tokens)
         self._watching.read()
-        self._list_changes(f"after {Step.FIRST_PROMPT} {context.prompt_tokens}")
+        self._listings.take_changes(f"after {Step.FIRST_PROMPT} {context.prompt_tokens}")
         return recorded
 
     def prefill(self, context: Context) -> Recorded:
@@ -284,7 +278,7 @@ class LiveLaunch:
     ) -> Recorded:
         """Send requests as part of a step of the course, between two marks of the timeline."""
         assert self._asker is not None
-        with self._step(step, context_tokens):
+        with self._timeline.step(step, context_tokens):
             return self._asker.ask(
                 step,
                 wanted,
@@ -293,30 +287,6 @@ class LiveLaunch:
                 concurrent=concurrent,
                 deadline_s=deadline_s,
             )
-
-    def mark(
-        self,
-        name: str,
-        source: str,
-        *,
-        step: Step | None = None,
-        context_tokens: int | None = None,
-        mono_ns: int | None = None,
-    ) -> None:
-        """Put a moment on the launch's timeline: now, or `mono_ns`."""
-        now = time.monotonic_ns()
-        mono_ns = now if mono_ns is None else mono_ns
-        append_record(
-            self.folder.timeline_file,
-            Mark(
-                mark=name,
-                mono_ns=mono_ns,
-                wall=_wall(ago_ns=now - mono_ns),
-                source=source,
-                step=step,
-                context_tokens=context_tokens,
-            ),
-        )
 
     # -- parts ------------------------------------------------------------------------------------
 
@@ -328,8 +298,8 @@ class LiveLaunch:
             ModelNamed(self.plan.profile.model.served_name, timeouts.model_named_s),
             FirstRequestServed(partial(serve_first, self), timeouts.first_request_s),
         )
-        wait_until_ready(self._server, stages, lambda name: self.mark(name, "http"))
-        self._cache_listings["ready"] = listing(self._caches.live)
+        wait_until_ready(self._server, stages, lambda name: self._timeline.mark(name, "http"))
+        self._listings.take("ready")
         self._update(effective_argv=self._server.effective_argv())
 
     def _freeze_prompts(self) -> None:
@@ -338,23 +308,6 @@ class LiveLaunch:
             model, seed = profile.model.served_name, self.plan.prompt_seed
             self._asker.texts, own = freeze(self._bundle, self.launch.id, self.base_url, model=model, seed=seed)
             self._update(prompts_sha256=own)
-
-    def _list_changes(self, stage: str) -> None:
-        """List what is new in the cache folders: a file may be gone again by the end."""
-        known: dict[str, Entry] = {}
-        for listed in self._cache_listings.values():
-            known |= listed
-        now = listing(self._caches.live)
-        self._cache_listings[stage] = {c.path: now[c.path] for c in changes(known, now)}
-
-    @contextlib.contextmanager
-    def _step(self, step: Step, context_tokens: int | None) -> Iterator[None]:
-        self._last_step = step
-        self.mark("step begins", "course", step=step, context_tokens=context_tokens)
-        try:
-            yield
-        finally:
-            self.mark("step ends", "course", step=step, context_tokens=context_tokens)
 
     def _update(self, **changes: object) -> None:
         assert self._record is not None
@@ -373,10 +326,6 @@ def _dead_worker(log_file: Path) -> str | None:
     return None
 
 
-def _wall(ago_ns: int = 0) -> str:
-    return (datetime.now(UTC) - timedelta(microseconds=ago_ns / 1000)).isoformat(timespec="milliseconds")
-
-
 def never_begun(launch: PlannedLaunch, stage: str, reason: str) -> LaunchRecord:
     """The record of a launch that did not get as far as to be started."""
     now = time.monotonic_ns()
@@ -388,6 +337,6 @@ def never_begun(launch: PlannedLaunch, stage: str, reason: str) -> LaunchRecord:
         argv=(),
         env={},
         begin_ns=now,
-        begin_wall=_wall(),
+        begin_wall=wall(),
         end_ns=now,
     )
