@@ -39,7 +39,7 @@ from benchmarks.askers import PEERS, SERVED, Asker, AskerFailed, Figures, Scene,
 from harness.client.prompts import PromptKey, prompt_ids
 from harness.forge.truth import load_rule
 from harness.launch.ports import free_port
-from harness.session.host import GPUS
+from harness.session.visible import GPUS
 from harness.words import Step
 
 READY_S = 400.0

@@ -17,6 +17,7 @@ from harness.paths import PROJECT, results_root
 from harness.session.compose import engine_command
 from harness.session.host import choose_profile, gpus
 from harness.session.opening import engine_version
+from harness.session.visible import visible
 
 FREE_GIB_NEEDED = 5
 MEMORY_GIB_NEEDED = 6
@@ -54,7 +55,7 @@ def _profile(name: str | None) -> tuple[Profile | None, Finding]:
     try:
         if name is not None:
             return load_profile(name).model, Finding("ok", "profile", name)
-        choice = choose_profile(gpus())
+        choice = choose_profile(visible(gpus(), os.environ))
         text = f"{choice.profile} ({choice.why})"
         return load_profile(choice.profile).model, Finding("ok", "profile for this host", text)
     except QualifyError as e:

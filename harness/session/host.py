@@ -8,18 +8,7 @@ from dataclasses import dataclass
 
 from harness.config.model import Profile
 from harness.errors import SetupFailure
-
-GPUS = "QUALIFY_GPUS"
-"""UUIDs of the GPUs that sessions may use, separated by commas: the others of the host are somebody else's."""
-
-
-@dataclass(frozen=True)
-class Gpu:
-    """One NVIDIA GPU as its driver names it."""
-
-    name: str
-    memory_mib: int
-    uuid: str
+from harness.session.visible import Gpu, restriction, visible
 
 
 @dataclass(frozen=True)
@@ -65,26 +54,15 @@ def gpus_of_lanes(profile: Profile) -> tuple[tuple[str, ...], ...]:
     if not host.gpus:
         return ((),) * lanes
     found = gpus()
-    named = _named(found)
-    fitting = [g.uuid for g in found if host.gpu_name in g.name and (not named or g.uuid in named)]
+    ours = visible(found, os.environ)
+    fitting = [g.uuid for g in ours if host.gpu_name in g.name]
     if len(fitting) < host.gpus * lanes:
         wanted = f"{host.gpus * lanes} x {host.gpu_name or 'NVIDIA GPU'}"
         here = counted([g.name for g in found]) or "no NVIDIA GPU (no driver, or it lists none)"
-        here += f", of which {GPUS} names {len(named)}" if named else ""
+        if left := restriction(os.environ):
+            here += f", of which {left} leaves {len(ours)}"
         raise SetupFailure(f"profile {profile.name} needs {wanted}; this host has {here}")
     return tuple(tuple(fitting[lane * host.gpus : (lane + 1) * host.gpus]) for lane in range(lanes))
-
-
-def _named(found: Sequence[Gpu]) -> frozenset[str]:
-    """UUIDs that QUALIFY_GPUS leaves to sessions of this harness; empty where it leaves all.
-
-    Raises:
-        SetupFailure: it names a GPU that this host has not.
-    """
-    named = frozenset(filter(None, os.environ.get(GPUS, "").split(",")))
-    if unknown := named - {g.uuid for g in found}:
-        raise SetupFailure(f"{GPUS} names {', '.join(sorted(unknown))}, which this host has not; see `nvidia-smi -L`")
-    return named
 
 
 def counted(names: Sequence[str]) -> str:
@@ -93,7 +71,7 @@ def counted(names: Sequence[str]) -> str:
 
 
 def choose_profile(found: tuple[Gpu, ...]) -> Choice:
-    """The shipped profile for these GPUs."""
+    """The shipped profile for these GPUs: those that are ours to use."""
     names = [g.name for g in found]
     if len(found) == 1 and "RTX 5090" in names[0]:
         return Choice("rtx5090", f"one {names[0]}")

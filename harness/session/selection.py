@@ -12,6 +12,7 @@ from harness.config.load import Loaded, load_profile, load_stack
 from harness.config.model import Profile, Stack
 from harness.config.options import from_arguments, from_environment
 from harness.session.host import choose_profile, gpus
+from harness.session.visible import restriction, visible
 from harness.words import Arm
 
 
@@ -73,5 +74,6 @@ def profile_name(asked: str | None) -> tuple[str, str]:
         return asked, "option --profile"
     if named := os.environ.get("QUALIFY_PROFILE"):
         return named, "environment QUALIFY_PROFILE"
-    choice = choose_profile(gpus())
-    return choice.profile, choice.why
+    choice = choose_profile(visible(gpus(), os.environ))
+    left = restriction(os.environ)
+    return choice.profile, f"{choice.why} (with {left})" if left else choice.why

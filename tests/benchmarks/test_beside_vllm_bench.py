@@ -16,7 +16,7 @@ from harness.fakes.nvml import VARIABLE, Gpu, Host, write_host
 from harness.forge.checkpoint import forge
 from harness.forge.recipe import Recipe
 from harness.paths import PROJECT
-from harness.session.host import GPUS
+from harness.session.visible import GPUS
 from tests.benchmarks.stub import stub_python
 
 SCENE = Scene(16, 4, 2)

@@ -127,6 +127,12 @@ def stack(folder: Path, name: str, **env: str) -> Path:
     return path
 
 
+def environment(results: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """This process's, without what would steer a session, and with `more`."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("QUALIFY_", "PYTEST_", "CUDA_VISIBLE_"))}
+    return {**kept, "QUALIFY_RESULTS": str(results), "QUALIFY_LOCKS": str(results / "locks"), **(more or {})}
+
+
 def start(
     results: Path,
     *arguments: str,
@@ -134,15 +140,9 @@ def start(
     env: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[str]:
     """Start a command; its processes are found again by `left_running`."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("QUALIFY_", "PYTEST_"))}
     return subprocess.Popen(
         [sys.executable, *program, *arguments],
-        env={
-            **environment,
-            "QUALIFY_RESULTS": str(results),
-            "QUALIFY_LOCKS": str(results / "locks"),
-            **(env or {}),
-        },
+        env=environment(results, env),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

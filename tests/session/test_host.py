@@ -10,7 +10,8 @@ import pytest
 
 from harness.errors import SetupFailure
 from harness.fakes import nvml
-from harness.session.host import Gpu, choose_profile, gpus, gpus_of_lanes
+from harness.session.host import choose_profile, gpus, gpus_of_lanes
+from harness.session.visible import CUDA, GPUS, Gpu
 from harness.words import ExitCode
 from tests.judge.bundles import small_profile
 
@@ -25,6 +26,8 @@ def found(*names: str) -> tuple[Gpu, ...]:
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Describes the host of the fake NVML: names of its GPUs, and what its driver does."""
+    for variable in (GPUS, CUDA):
+        monkeypatch.delenv(variable, raising=False)
 
     def describe(*names: str, state: str = "ok", **gpu: Any) -> None:
         gpus = tuple(nvml.Gpu(f"GPU-{n}", name, 32_607, **gpu) for n, name in enumerate(names))
@@ -135,7 +138,7 @@ def test_only_the_gpus_that_the_environment_names_are_used(
 def test_too_few_of_them_are_told_with_the_variable(host: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     host(RTX5090, RTX5090)
     monkeypatch.setenv("QUALIFY_GPUS", "GPU-1")
-    with pytest.raises(SetupFailure, match="QUALIFY_GPUS names 1"):
+    with pytest.raises(SetupFailure, match="of which QUALIFY_GPUS=GPU-1 leaves 1"):
         gpus_of_lanes(small_profile({"host.gpus": 2}))
 
 

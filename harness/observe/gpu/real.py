@@ -65,8 +65,18 @@ class RealNvml:
 
     def uuids(self) -> tuple[str, ...]:
         """See `Nvml.uuids`."""
-        handles = (ask(pynvml.nvmlDeviceGetHandleByIndex, i) for i in range(ask(pynvml.nvmlDeviceGetCount)))
-        return tuple(text(ask(pynvml.nvmlDeviceGetUUID, handle)) for handle in handles)
+        found = (self._uuid(number) for number in range(ask(pynvml.nvmlDeviceGetCount)))
+        return tuple(uuid for uuid in found if uuid is not None)
+
+    @staticmethod
+    def _uuid(number: int) -> str | None:
+        """None for a GPU that a cgroup keeps from us, as Slurm does with those of other jobs: NVML counts it still."""
+        try:
+            return text(ask(pynvml.nvmlDeviceGetUUID, ask(pynvml.nvmlDeviceGetHandleByIndex, number)))
+        except Unreadable as e:
+            if e.code == "NO_PERMISSION":
+                return None
+            raise
 
     def device(self, uuid: str) -> RealDevice:
         """See `Nvml.device`."""

@@ -48,6 +48,25 @@ def test_a_library_that_gives_no_answer_is_a_setup_failure(monkeypatch: pytest.M
         real.RealNvml()
 
 
+def test_a_gpu_of_another_job_is_not_there_and_a_lost_one_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cgroup of Slurm's: NVML counts every GPU of the host, and refuses those that are not the job's."""
+    refusal = [pynvml.NVML_ERROR_NO_PERMISSION]
+
+    def handle(number: int) -> int:
+        if number == 1:
+            raise pynvml.NVMLError(refusal[0])
+        return number
+
+    monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: 3)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", handle)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetUUID", "GPU-{}".format)
+    assert real.RealNvml().uuids() == ("GPU-0", "GPU-2")
+    refusal[0] = pynvml.NVML_ERROR_GPU_IS_LOST
+    with pytest.raises(Unreadable, match="GPU_IS_LOST"):
+        real.RealNvml().uuids()
+
+
 def test_every_error_keeps_its_name(monkeypatch: pytest.MonkeyPatch, device: real.RealDevice) -> None:
     for code in ("NOT_SUPPORTED", "NO_PERMISSION", "GPU_IS_LOST"):
         monkeypatch.setitem(real.READINGS, Field.POWER_MW, fails(getattr(pynvml, f"NVML_ERROR_{code}")))
