@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.judge.late import WallClock, is_late_line, late_from
 from harness.judge.read import LaunchEvidence
-from harness.observe.jit.files import Listing, changes, in_triton
+from harness.observe.jit.files import TRITON_FOLDER, Listing, changes, in_triton
 from harness.observe.log import Event, Kind
 from harness.words import Cache, CacheProof
+
+MISS = "miss"
+FOLDERS = 3
+"""Folders of caches that a reason names."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +31,7 @@ def cache_proof(launch: LaunchEvidence) -> Proof:
 
     A warm launch without a hit in its log is `unproven`: a mounted folder alone proves nothing. So is any
     launch whose folders were not listed before it started. An engine that says it is eager has no graph
-    to look up and prints no hit; what its kernels need it looks up in Triton's folder, and whatever it
-    does not find there it compiles and writes: such a launch is warm where it found files of kernels and
-    wrote none, and recompiled where it wrote some.
+    to look up and prints no hit: `_eager` says what its kernels' files prove.
     """
     assert launch.record is not None
     hits, misses, failed = (
@@ -39,6 +42,7 @@ def cache_proof(launch: LaunchEvidence) -> Proof:
     listings = launch.listings()
     if "start" not in listings:
         return Proof(CacheProof.UNPROVEN, "the cache folders were not listed before the start", sources)
+    sources += (f"launches/{launch.folder.id}/caches.json",)
     found = len(listings["start"])
     seen = f"{len(hits)} hits, {len(misses)} misses, {len(failed)} failed loads, {found} files at start"
     if launch.record.launch.cache is Cache.COLD:
@@ -51,29 +55,39 @@ def cache_proof(launch: LaunchEvidence) -> Proof:
         return Proof(CacheProof.RECOMPILED, seen, sources)
     if hits and found:
         return Proof(CacheProof.WARM, seen, sources)
-    if not hits and (eager := launch.of_kind(Kind.EAGER)):
-        kernels, written = _kernel_files(listings)
-        if kernels:
-            proof = CacheProof.RECOMPILED if written else CacheProof.WARM
-            reason = (
-                f"eager, so that only kernels are cached: {kernels} files of Triton at start, {written} written since"
-            )
-            return Proof(proof, reason, (launch.place(eager[0]),))
+    told = [e for e in launch.of_kind(Kind.EAGER) if launch.before_ready(e)]
+    if not hits and told and any(c.kernel for c in changes({}, listings["start"])):
+        return _eager(launch, listings, (launch.place(told[0]), *sources))
     return Proof(CacheProof.UNPROVEN, f"the log shows no use of a compile cache: {seen}", sources)
 
 
-def _kernel_files(listings: Mapping[str, Listing]) -> tuple[int, int]:
-    """Triton's files before the start, and those of them and beside them that were written until readiness.
+def _eager(launch: LaunchEvidence, listings: Mapping[str, Listing], sources: tuple[str, ...]) -> Proof:
+    """What files of kernels prove of an eager launch that found some of Triton's.
 
-    Without a listing at readiness nothing is known of what was written, and no file counts.
+    Triton compiles what it does not find, and writes it: new files of its, or a library's line of a miss,
+    are a recompilation. Other libraries keep caches of their own and print nothing, so that a file of theirs
+    may be a kernel: with one the launch is not called warm. What was written is known at readiness alone.
     """
-    start, ready = ({p: e for p, e in listings.get(when, {}).items() if in_triton(p)} for when in ("start", "ready"))
-    return (len(start), len(list(changes(start, ready)))) if "ready" in listings else (0, 0)
+    held = sum(map(in_triton, listings["start"]))
+    reason = f"eager, so that only kernels are cached: {held} files of Triton at start"
+    if "ready" not in listings:
+        return Proof(CacheProof.UNPROVEN, f"{reason}, and the cache folders were not listed at readiness", sources)
+    written = Counter(c.cache for c in changes(listings["start"], listings["ready"]) if c.may_be_compiled)
+    of_triton = written.pop(TRITON_FOLDER, 0)
+    missed = [e for e in launch.of_kind(Kind.KERNEL_COMPILE) if e.values["outcome"] == MISS and launch.before_ready(e)]
+    reason += f", {of_triton} written since"
+    if missed:
+        reason, sources = f"{reason}, and the log names a compilation", (*sources, launch.place(missed[0]))
+    if written:
+        reason += f", and {sum(written.values())} in {', '.join(f'{name:.40}' for name in sorted(written)[:FOLDERS])}"
+    if of_triton or missed:
+        return Proof(CacheProof.RECOMPILED, reason, sources)
+    return Proof(CacheProof.UNPROVEN if written else CacheProof.WARM, reason, sources)
 
 
 def late_compiles(launch: LaunchEvidence) -> list[Event]:
     """Lines of compilations that came late (DESIGN 2): of torch.compile, b12x and sparkinfer."""
-    return _late(launch, Kind.CACHE_MISS, "miss")
+    return _late(launch, Kind.CACHE_MISS, MISS)
 
 
 def late_loads(launch: LaunchEvidence) -> list[Event]:

@@ -57,10 +57,13 @@ class WindowEvidence:
         """
         client, wall_ns = self.window.client, self.window.end_ns - self.window.begin_ns
         cores_tell = wall_ns >= CORES_TELL_NS or client is None or client.lag_p99_ns is None
+        # Rounded up: `0.50 cores, more than 0.5` would contradict itself.
         if client is not None and cores_tell and client.cpu_ns > CLIENT_CORES * wall_ns:
-            return f"the client used {client.cpu_ns / max(wall_ns, 1):.2f} cores, more than {CLIENT_CORES:g}"
+            cores = -(-client.cpu_ns * 1000 // max(wall_ns, 1)) / 1000
+            return f"the client used {cores:.3f} cores, more than {CLIENT_CORES:g}"
         if client is not None and client.lag_p99_ns is not None and client.lag_p99_ns > LAG_NS:
-            return f"the client's threads woke {client.lag_p99_ns / 1e6:.1f} ms late (p99), more than {LAG_NS / 1e6:g}"
+            lag_ms = -(-client.lag_p99_ns // 10_000) / 100
+            return f"the client's threads woke {lag_ms:.2f} ms late (p99), more than {LAG_NS / 1e6:g}"
         for request in self.requests:
             gaps = [b - a for a, b in pairwise(request.event_ns)]
             close = sum(gap < BURST_NS for gap in gaps)

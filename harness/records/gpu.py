@@ -37,7 +37,7 @@ class GpuSampling(Record):
     """Readings that were due while another one was late."""
     achieved_period_ms: float | None
     worst_gap_ms: float | None
-    """Longest time between two readings of memory: what is shorter may have gone unseen."""
+    """Longest time from a reading of memory to the answer of the next one: what is shorter may have gone unseen."""
     cpu_pct: float | None
     """Of one core, over the whole life of the sampler."""
 

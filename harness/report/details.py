@@ -9,7 +9,7 @@ from harness.records import Row, Verdict
 from harness.report.blocks import Block, block, folded
 from harness.report.escape import code, fenced, inline
 from harness.report.images import head_lines, image_lines, lock_differences
-from harness.report.launches import Failure, failures
+from harness.report.launches import NOT_RECORDED, Failure, failures
 from harness.report.ledgers import arm_ledgers
 from harness.report.model import NOTEWORTHY
 from harness.report.summary import cell_text
@@ -82,8 +82,10 @@ def _identities(case: Case) -> Iterable[str]:
 
 
 def _failure(failure: Failure) -> str:
-    how = f"{inline(failure.status)} at {inline(failure.stage)}: {inline(failure.reason, 1_000)}"
-    return f"- **{inline(failure.launch)}**: {how} ({inline(failure.exit)}; {inline(failure.source)})\n"
+    at = "" if failure.stage == NOT_RECORDED else f" at {inline(failure.stage)}"
+    ended = "exit not recorded" if failure.exit == NOT_RECORDED else inline(failure.exit)
+    how = f"{inline(failure.status)}{at}: {inline(failure.reason, 1_000)}"
+    return f"- **{inline(failure.launch)}**: {how} ({ended}; {inline(failure.source)})\n"
 
 
 def _log(failure: Failure) -> str:

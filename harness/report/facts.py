@@ -8,6 +8,7 @@ from harness.records import Verdict
 from harness.report.about import about
 from harness.report.images import head_names
 from harness.report.launches import model_text, stack_differences
+from harness.report.sealing import is_sealed
 from harness.report.text import plural, shortened
 from harness.words import Arm
 
@@ -27,7 +28,7 @@ def session_facts(case: Case, verdict: Verdict) -> list[Fact]:
         ("session", f"{run.session}, {run.started_wall} to {run.ended_wall or 'no recorded end'}"),
         ("plan", f"{plural(len(plan.launches), 'launch', 'launches')}, seed {plan.seed}{selection}"),
         ("challenge", itself.challenge or "none: nothing from outside dates this run"),
-        ("evidence root", verdict.evidence_root_sha256),
+        ("evidence root", f"{verdict.evidence_root_sha256}{'' if is_sealed(case) else ', not sealed'}"),
         ("statements", itself.signature or "not signed"),
         ("ledger", itself.sessions or "no session ledger"),
     ]

@@ -53,6 +53,13 @@ def kind_lines(case: Case) -> list[KindLine]:
     ]
 
 
+def memory_of(case: Case) -> str:
+    """Whose memory the kinds' figures are of, in words: what `memory_samples` takes them from."""
+    if any(x.gpu.gpus for x in case.launches.values()):
+        return "of a GPU, the one that it took the most of"
+    return "of the server's processes on the host"
+
+
 def _needed(found: list[tuple[Probe, Taken | None]]) -> Needed:
     seen, memory = [p for p, _ in found], [t for _, t in found if t is not None]
     served = sum(not p.failure for p in seen)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from harness.judge.case import Case
 from harness.judge.proof import cache_proof
 from harness.judge.read import LaunchEvidence
+from harness.launch.logpipe import tail
 from harness.observe.log import Kind
 from harness.records import Exit, LaunchRecord, Lock, PlannedLaunch
 from harness.report.text import last_component
@@ -19,6 +20,8 @@ RESOLVED = (
 """Log lines in which the engine says what it chose."""
 
 RESOLVED_LINES = 12
+NOT_RECORDED = "not recorded"
+NO_END = "its record has no end: the harness was gone before"
 
 
 @dataclass(frozen=True)
@@ -73,14 +76,20 @@ def failures(case: Case) -> list[Failure]:
             Failure(
                 launch=planned.id,
                 status=str(record.status),
-                stage=record.stage or "not recorded",
-                reason=record.reason or "not recorded",
-                exit=exit_text(record.exit) or "not recorded",
-                log_tail=record.log_tail or "",
+                stage=record.stage or NOT_RECORDED,
+                reason=record.reason or (NOT_RECORDED if record.end_ns else NO_END),
+                exit=exit_text(record.exit) or NOT_RECORDED,
+                log_tail=record.log_tail or _log_tail(case.launches[planned.id]),
                 source=f"launches/{planned.id}/launch.json",
             )
         )
     return found
+
+
+def _log_tail(launch: LaunchEvidence) -> str:
+    """Of a launch that was interrupted no record keeps the last lines, but its log does."""
+    file = launch.folder.log_file
+    return tail(file) if file.is_file() else ""  # a stranger's bundle may hold a pipe
 
 
 def exit_text(exit_: Exit | None) -> str | None:

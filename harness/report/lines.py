@@ -237,10 +237,20 @@ class _Table:
 
 
 def _state(rows: Sequence[Row], *, mode: bool = True, warmup: bool = True) -> str:
-    """`mtp1 engine cold + warm`."""
-    parts = ([r.mode for r in rows if mode], [r.warmup for r in rows if warmup], [r.cache for r in rows])
-    named = (" + ".join(dict.fromkeys(str(p) for p in part if p is not None)) for part in parts)
-    return " ".join(t for t in named if t) or "session"
+    """`mtp1 engine cold + warm, none warm`: warm-ups together only where their cache states are the same ones."""
+    modes = " + ".join(dict.fromkeys(r.mode for r in rows if mode and r.mode is not None))
+    caches: dict[str, dict[str, None]] = {}
+    for row in rows:
+        of = caches.setdefault(str(row.warmup) if warmup and row.warmup is not None else "", {})
+        of.update(dict.fromkeys([row.cache] if row.cache is not None else []))
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name, states in caches.items():
+        alike.setdefault(tuple(sorted(states)), []).append(name)
+    cells = ", ".join(
+        " ".join(filter(None, (" + ".join(filter(None, names)), " + ".join(caches[names[0]]))))
+        for names in alike.values()
+    )
+    return " ".join(filter(None, (modes, cells))) or "session"
 
 
 def _gravest(founds: Sequence[_Found]) -> Word:

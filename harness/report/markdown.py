@@ -16,6 +16,7 @@ from harness.report.heads import main_heads
 from harness.report.launches import harness_text
 from harness.report.lines import Line, lines
 from harness.report.model import counted, flags, noteworthy, untested, why
+from harness.report.sealing import is_sealed
 from harness.report.summary import cell_text
 from harness.report.text import plural, shortened
 from harness.words import Arm, Word
@@ -53,11 +54,16 @@ def _blocks(case: Case, verdict: Verdict, about: About, cell: int) -> list[Block
         block("notes", list(_told(verdict, (Word.WARN, Word.NOTE, Word.IMPROVED), cell)), foot="\n", rank=2),
         Block("not tested", _not_tested(verdict, cell)),
         Block("exact heads", main_heads(case)),
-        Block("root hash", f"**Manifest root** {code(verdict.evidence_root_sha256)} (SHA-256 of `SHA256SUMS`)\n\n"),
+        Block("root hash", _root(case, verdict)),
         *details(case, verdict),
         block("what is not claimed", list(_not_claimed(case, verdict, cell)), "#### What is not claimed\n\n", "\n"),
         block("this evidence", list(_evidence(case, about, cell)), "#### This evidence\n\n"),
     ]
+
+
+def _root(case: Case, verdict: Verdict) -> str:
+    of = "(SHA-256 of `SHA256SUMS`)" if is_sealed(case) else "of the files as they lie here, **not sealed**"
+    return f"**Manifest root** {code(verdict.evidence_root_sha256)} {of}\n\n"
 
 
 def _summary(case: Case, verdict: Verdict, cell: int) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from harness.evidence.manifest import MANIFEST
 from harness.evidence.sessions import ledger_fault
 from harness.judge.case import Case
 from harness.records import Verdict
 from harness.report.about import about
+
+UNSEALED = f"not sealed: the bundle holds no {MANIFEST}, which a session writes at its end"
 
 
 def seal_lines(case: Case, verdict: Verdict, statements: str | None = None) -> list[str]:
@@ -16,6 +19,11 @@ def seal_lines(case: Case, verdict: Verdict, statements: str | None = None) -> l
 
 
 def seal_flags(case: Case) -> list[str]:
-    """What a reader must know before believing any figure: a broken ledger."""
+    """What a reader must know before believing any figure: no seal, or a broken ledger."""
     fault = ledger_fault(case.bundle)
-    return [fault] if fault else []
+    return [*([] if is_sealed(case) else [UNSEALED]), *([fault] if fault else [])]
+
+
+def is_sealed(case: Case) -> bool:
+    """False where there is no manifest: the harness was gone before the session's end."""
+    return (case.bundle.root / MANIFEST).is_file()

@@ -16,7 +16,7 @@ from harness.report.facts import session_facts
 from harness.report.identities import identity_rows, partings
 from harness.report.images import head_lines, image_lines, lock_differences
 from harness.report.integrity import answers
-from harness.report.kinds import kind_lines
+from harness.report.kinds import kind_lines, memory_of
 from harness.report.launches import failures, harness_text, launch_lines, stack_differences
 from harness.report.ledgers import arm_ledgers, launch_ledgers
 from harness.report.lines import lines
@@ -120,6 +120,7 @@ def _evidence(case: Case) -> dict[str, Any]:
         "panels": [(p, rate_plots.throughput(p, f"rate-{n}")) for n, p in enumerate(found_panels)],
         "many_fold": rate_plots.MANY_FOLD,
         "kinds": kind_lines(case),
+        "kinds_memory": memory_of(case),
         "launches": launch_lines(case),
         "arm_ledgers": arm_ledgers(case),
         "launch_ledgers": launch_ledgers(case),

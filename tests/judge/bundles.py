@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -76,6 +76,11 @@ class Behaviour:
     """None = none when cold, five when warm."""
     kernel_files: tuple[int, int] = (0, 0)
     """Files of Triton before the start, and those written until readiness."""
+    cache_files: Mapping[str, int] = field(default_factory=dict)
+    """Other files that were written until readiness, and their bytes."""
+    found_files: tuple[str, ...] = ()
+    """Other files before the start."""
+    listed_ready: bool = True
     listings: bool = True
     start_lines: tuple[str, ...] = ()
     """Text of the log after KV sizing, and before the monitor is armed."""

@@ -407,7 +407,7 @@ CASES: dict[str, Tripped] = {
     "speed-refused": Tripped(
         lambda root: judge(with_nights(root, FLAT, tonight=0.9, calibration=LOST)), "decode steps", "would say fail"
     ),
-    "client-stalled": Tripped(plain(client_lag_ms=5.5), told="woke 5.5 ms late"),
+    "client-stalled": Tripped(plain(client_lag_ms=5.5), told="woke 5.50 ms late"),
     "concurrency-client": Tripped(plain(STREAMS, one_by_one=True), "concurrency, 4 streams", "never had 4 requests"),
     "concurrency-server": Tripped(plain(STREAMS, slots=2), "concurrency, 4 streams", "at most 2 at a time"),
     "short-control": Tripped(control(short=("decode/96/0",)), told="the control did not serve in full"),

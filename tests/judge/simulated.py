@@ -382,13 +382,16 @@ class _Launch:
         files = {f"inductor/{n}": 9 for n in range(0 if self.launch.cache is Cache.COLD else 5)}
         start = files if at_start is None else {f"inductor/{n}": 9 for n in range(at_start)}
         kernels, written = does.kernel_files
-        start |= {f"triton/k{n}.cubin": 9 for n in range(kernels)}
-        ready = start | {f"inductor/{n}": 9 for n in range(5)} | {f"triton/w{n}.cubin": 9 for n in range(written)}
+        start |= {f"triton/k{n}.cubin": 9 for n in range(kernels)} | dict.fromkeys(does.found_files, 9)
+        ready = start | {f"triton/w{n}.cubin": 9 for n in range(written)} | dict(does.cache_files)
+        if does.compiled != "none":
+            ready |= {f"inductor/{n}": 9 for n in range(5)}
         end = ready | {f"triton/{n}": 9 for n in range(does.late_files)}
         if does.stage == "caches":
             write_json(folder.caches_file, {})
         elif does.listings:
-            write_json(folder.caches_file, {"start": start, "ready": ready, "end": end})
+            listed = {"start": start, "ready": ready, "end": end}
+            write_json(folder.caches_file, {k: v for k, v in listed.items() if k != "ready" or does.listed_ready})
         if self.launch.trace and does.traced:
             self._write_trace()
         if self.marks:

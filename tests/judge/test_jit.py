@@ -153,6 +153,8 @@ def test_cold_and_warm_are_proven_by_misses_and_hits(tmp_path: Path) -> None:
 
 
 IN_EAGER: dict[str, Any] = {"compiled": "none", "said_at_start": ("Enforce eager set, disabling torch.compile",)}
+FOUND = IN_EAGER | {"kernel_files": (4, 0)}
+CUTE_MISS = "[b12x cute.compile] miss reason=cold target=b12x.k.K status=cold cache_key=0 spec_hash=1"
 
 
 def test_an_eager_launch_is_warm_where_it_found_kernels_and_wrote_none(tmp_path: Path) -> None:
@@ -162,6 +164,15 @@ def test_an_eager_launch_is_warm_where_it_found_kernels_and_wrote_none(tmp_path:
     assert state.word is Word.PASS
     assert state.reason == "eager, so that only kernels are cached: 4 files of Triton at start, 0 written since"
     assert "server.log" in state.sources[0]
+    assert "caches.json" in state.sources[1]
+
+
+@pytest.mark.parametrize(
+    "touched", [{"flashinfer/ops.lock": 0}, {"flashinfer/jit.log": 9}, {"vllm/modelinfos/mimo.json": 9}]
+)
+def test_what_is_touched_by_every_start_is_no_compilation(tmp_path: Path, touched: dict[str, int]) -> None:
+    session = Session(tmp_path, WARM_TOO).both(where=WARM, kernel_files=(4, 0), cache_files=touched, **IN_EAGER)
+    assert session.judge().row("cache state", cache="warm").word is Word.PASS
 
 
 @pytest.mark.parametrize(
@@ -174,6 +185,11 @@ def test_an_eager_launch_is_warm_where_it_found_kernels_and_wrote_none(tmp_path:
         (WARM, IN_EAGER | {"kernel_files": (0, 0)}, "unproven", "the log shows no use of a compile cache"),
         (WARM, IN_EAGER | {"kernel_files": (4, 2)}, "recompiled", "4 files of Triton at start, 2 written since"),
         (WARM, {"compiled": "none", "kernel_files": (4, 0)}, "unproven", "the log shows no use"),  # it has graphs
+        # Triton's helpers are no kernels, and other libraries write kernels of their own.
+        (WARM, IN_EAGER | {"found_files": ("triton/H/cuda_utils.so",)}, "unproven", "the log shows no use"),
+        (WARM, FOUND | {"cache_files": {"flashinfer/a.so": 9}}, "unproven", "0 written since, and 1 in flashinfer;"),
+        (WARM, FOUND | {"start_lines": (CUTE_MISS,)}, "recompiled", "and the log names a compilation"),
+        (WARM, FOUND | {"listed_ready": False}, "unproven", "were not listed at readiness"),
         (COLD, {"listings": False}, "unproven", "the cache folders were not listed"),
         (COLD, {"files_at_start": 3}, "warm", "claimed cold, but"),
         (COLD, {"compiled": "hit"}, "warm", "claimed cold, but"),

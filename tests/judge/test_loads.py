@@ -172,10 +172,12 @@ def test_one_request_of_many_that_is_short_fails_the_cell_and_is_named(tmp_path:
 @pytest.mark.parametrize(
     ("does", "told"),
     [
-        ({"client_cpu_share": 0.6, "client_lag_ms": None}, "the client used 0.60 cores, more than 0.5"),
-        ({"client_lag_ms": 5.5}, "the client's threads woke 5.5 ms late (p99), more than 5"),
+        ({"client_cpu_share": 0.6, "client_lag_ms": None}, "the client used 0.600 cores, more than 0.5"),
+        ({"client_cpu_share": 0.5003, "client_lag_ms": None}, "the client used 0.501 cores, more than 0.5"),
+        ({"client_lag_ms": 5.5}, "the client's threads woke 5.50 ms late (p99), more than 5"),
+        ({"client_lag_ms": 5.001}, "the client's threads woke 5.01 ms late (p99), more than 5"),
     ],
-    ids=["cpu", "lag"],
+    ids=["cpu", "cpu, a little", "lag", "lag, a little"],
 )
 def test_a_busy_client_voids_every_speed_and_no_count(tmp_path: Path, does: Any, told: str) -> None:
     judged = Session(tmp_path).candidate(**does).judge()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from harness.evidence.manifest import seal
 from harness.judge.case import Case, read_case
 from harness.judge.verdict import judge_case
 from harness.records import Verdict
@@ -72,7 +73,9 @@ def judged(session: Session) -> tuple[Case, Verdict]:
     bundle = session.build()
     write_locks(bundle)
     case = read_case(bundle)
-    return case, judge_case(case).model_copy(update={"evidence_root_sha256": "0123456789abcdef" * 4})
+    verdict = judge_case(case)
+    seal(bundle.root)
+    return case, verdict.model_copy(update={"evidence_root_sha256": "0123456789abcdef" * 4})
 
 
 def golden(name: str, root: Path) -> str:

@@ -148,6 +148,16 @@ def test_warm_ups_are_named_where_there_are_several(sound: Judged) -> None:
     assert [cells[-1] for cells in with_rows(sound, *rows)] == ["mtp1 none + engine warm"]
 
 
+def test_a_state_that_was_not_measured_is_not_named_by_those_that_were(sound: Judged) -> None:
+    """`engine + none cold + warm` names four; an unfinished session was read as if it had the fourth."""
+    cold = [row("KV tokens", "cold", mode=mode, warmup=Warmup.ENGINE) for mode in ("mtp0", "mtp1")]
+    warm = [row("KV tokens", "warm", mode=mode, warmup=Warmup.NONE) for mode in ("mtp0", "mtp1")]
+    assert [cells[-1] for cells in with_rows(sound, *cold, *warm)] == ["mtp0 + mtp1 engine cold, none warm"]
+    more = row("KV tokens", "warm", mode="mtp0", warmup=Warmup.ENGINE)
+    states = [cells[-1] for cells in with_rows(sound, *cold, *warm, more)]
+    assert states == ["mtp0 engine cold + warm, none warm", "mtp1 engine cold, none warm"]
+
+
 def test_speed_is_shown_of_warm_caches_and_of_cold_ones_only_by_itself(sound: Judged) -> None:
     cold, warm = (row("prefill", cache, 2048, control=control) for cache, control in (("cold", "9.0"), ("warm", "8.0")))
     assert [cells[2] for cells in with_rows(sound, cold, warm)] == ["8.0"]

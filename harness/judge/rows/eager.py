@@ -9,7 +9,7 @@ from harness.judge.rates import decode_pass
 from harness.judge.read import LaunchEvidence
 from harness.observe.log import Kind
 from harness.records import Row
-from harness.words import Step, Word
+from harness.words import Arm, Cache, Step, Word
 
 NAME = "served eager"
 
@@ -18,20 +18,27 @@ def rows(case: Case) -> Iterator[Row]:
     """One row where an engine on GPUs says that it is eager; nothing for the others, or one on the CPU."""
     if not case.plan.profile.host.gpus:
         return
-    launches = [x for cell in case.cells for _, side in cell.arms() for x in side if x.ready_ns is not None]
-    said = {x.folder.id: found[0] for x in launches if (found := x.of_kind(Kind.EAGER))}
+    sides = [
+        [x for cell in case.cells for arm, side in cell.arms() if arm is wanted for x in side if x.ready_ns is not None]
+        for wanted in Arm
+    ]
+    said = {x.folder.id: (x, found[0]) for side in sides for x in side if (found := x.of_kind(Kind.EAGER))}
     if not said:
         return
     reason = "no CUDA graphs: the host starts every kernel, so PP and TG are its speed as much as the GPU's"
-    spread = max((s for x in launches if x.folder.id in said for s in _spreads(x, case.contexts)), default=None)
+    judged = (x for cell in case.cells if cell.cache is Cache.WARM for _, side in cell.arms() for x in side)
+    spread = max((s for x in judged if x.folder.id in said for s in _spreads(x, case.contexts)), default=None)
     if spread is not None:
-        reason += f"; decode passes of one launch differ by up to {spread:.1f} %"
+        reason += f"; decode passes of one warm launch differ by up to {spread:.1f} %"
+    control, candidate = (f"{sum(x.folder.id in said for x in side)} of {len(side)}" for side in sides)
     yield Row(
         name=NAME,
-        control=f"{len(said)} of {len(launches)} launches",
+        control=control,
+        candidate=candidate,
+        unit="launches",
         word=Word.NOTE,
         reason=f"{reason}; judge speed without enforce-eager",
-        sources=tuple(x.place(said[x.folder.id]) for x in launches if x.folder.id in said),
+        sources=tuple(x.place(line) for x, line in said.values()),
     )
 
 

@@ -32,6 +32,8 @@ class Pace:
     missed: int = 0
     worst_gap_ns: int = 0
     first_ns: int | None = None
+    previous_ns: int | None = None
+    """The reading before the last one."""
     last_ns: int | None = None
 
     def wait_s(self, now_ns: int) -> float:
@@ -43,11 +45,16 @@ class Pace:
         if self.last_ns is not None:
             self.worst_gap_ns = max(self.worst_gap_ns, now_ns - self.last_ns)
         self.first_ns = now_ns if self.first_ns is None else self.first_ns
-        self.last_ns = now_ns
+        self.previous_ns, self.last_ns = self.last_ns, now_ns
         self.readings += 1
         steps = max(1, -(-(now_ns + 1 - self.due_ns) // self.period_ns))
         self.missed += steps - 1
         self.due_ns += steps * self.period_ns
+
+    def answered(self, now_ns: int) -> None:
+        """The driver's answer came at `now_ns`: it may be as old as its question, and as new as this."""
+        if self.previous_ns is not None:
+            self.worst_gap_ns = max(self.worst_gap_ns, now_ns - self.previous_ns)
 
     @property
     def achieved_ns(self) -> float | None:
@@ -149,6 +156,7 @@ class Sampler:
             time.sleep(self.pace.wait_s(self.now_ns()))  # half the price of waiting for the event
             self.pace.taken(self.now_ns())
             self.read_memory()
+            self.pace.answered(self.now_ns())
 
     def watch_state(self) -> None:
         """Read the rest at its own pace; slow answers of the driver do not hold up memory."""

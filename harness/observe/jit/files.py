@@ -15,6 +15,10 @@ Listing: TypeAlias = Mapping[str, Entry]
 KERNEL_SUFFIXES = (".source", ".ttir", ".ttgir", ".llir", ".ptx", ".cubin", ".amdgcn", ".hsaco", ".json")
 """Triton writes a file per stage of its compiler, and a group file that names them."""
 TRITON_FOLDER = "triton"
+NOT_CODE = (".lock", ".log")
+"""Files that libraries touch with every start, whether they compile or not; FlashInfer's, for one."""
+MODEL_INFOS = "vllm/modelinfos/"
+"""What vLLM keeps of a model's class: text."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,11 @@ class Change:
         path = PurePosixPath(self.path)
         is_kernel = in_triton(self.path) and path.suffix in KERNEL_SUFFIXES
         return path.stem.removeprefix("__grp__") if is_kernel else None
+
+    @property
+    def may_be_compiled(self) -> bool:
+        """False for what holds no compiled code for certain: nothing, a lock, a log, facts about a model."""
+        return bool(self.bytes) and not self.path.endswith(NOT_CODE) and not self.path.startswith(MODEL_INFOS)
 
 
 def in_triton(path: str) -> bool:

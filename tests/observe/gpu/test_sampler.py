@@ -117,6 +117,28 @@ def test_one_reading_has_no_period() -> None:
     assert pace.achieved_ns is None
 
 
+def test_a_driver_that_answers_late_widens_the_gap(
+    sampling: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a server made its context an H200 took 109 ms to answer: samples lay 158 ms apart, and 109 were told."""
+    bench = sampling(Gpu("GPU-0"))
+    sampler, clock, slow = bench.sampler, bench.clock, iter((1, 1, 109, 1))
+
+    def passes(seconds: float) -> None:
+        clock.ns += round(seconds * 1e9)
+
+    def answers() -> list[Any]:
+        clock.ns += next(slow) * MS
+        if sampler.pace.readings == 4:
+            sampler.stopping.set()
+        return []
+
+    monkeypatch.setattr("time.sleep", passes)
+    monkeypatch.setattr(sampler, "read_memory", answers)
+    sampler.watch_memory()
+    assert sampler.pace.worst_gap_ns == (50 + 109) * MS
+
+
 # --- the blind spot ------------------------------------------------------------------------------------
 
 
