@@ -13,7 +13,7 @@ until then are written, fewer rows of the scene that was cut off. The askers tak
     ours, sampler on    where QUALIFY_GPUS names GPUs: the same while the harness reads their memory 20 times a second;
                  its decode rate may differ from ours without by no more than requests of one asker differ
 
-An asker that fails sits out the rest of its scene. The exit code is 0, 1 beyond a limit, 3 where an asker failed, or
+An asker that fails sits out the rest of its scene. The exit code is 0, 4 beyond a limit, 3 where an asker failed, or
 130 where it was stopped; what was measured is printed and written either way.
 """
 
@@ -51,8 +51,8 @@ OURS, WATCHED = "ours", "ours, sampler on"
 PEERS_OF_OURS = ("handler", "bench serve")
 COMPARED = ("ttft_ms", "decode")
 LIMIT_PCT = 2.0
-BEYOND, FAILED, STOPPED = 1, 3, 130
-"""Exit codes; 2 is argparse's, and the last one what a shell says of Ctrl-C."""
+BEYOND, FAILED, STOPPED = 4, 3, 130
+"""Exit codes; 1 is Python's where something was raised, 2 argparse's, 130 what a shell says of Ctrl-C."""
 SCENES = (Scene(2048, 256, 4), Scene(32_768, 256, 3))
 
 
@@ -206,7 +206,7 @@ def summary(found: Sequence[Found]) -> tuple[str, int]:
     if failed:
         lines.append(f"failed, see above: {'; '.join(failed)}")
     beyond = disturbed or (worst is not None and worst > LIMIT_PCT)
-    return "\n".join(lines), FAILED if failed else BEYOND * beyond
+    return "\n".join(lines), FAILED if failed else BEYOND if beyond else 0
 
 
 def _middle(figures: Sequence[Figures], what: str) -> float:

@@ -104,12 +104,12 @@ def test_within_the_limit_is_code_0() -> None:
     assert "0.99 %" in text
 
 
-def test_beyond_the_limit_is_code_1() -> None:
+def test_beyond_the_limit_is_a_finding_with_a_code_of_its_own() -> None:
     _, code = summary([Found(SCENE, {OURS: [figures(100.0)], "handler": [figures(103.0)]})])
     assert code == BEYOND
 
 
-def test_a_sampler_beyond_noise_is_code_1() -> None:
+def test_a_sampler_beyond_noise_is_a_finding_too() -> None:
     rows = {OURS: [figures(100.0)], WATCHED: [figures(90.0)], "handler": [figures(100.0)]}
     text, code = summary([Found(SCENE, rows)])
     assert code == BEYOND
