@@ -2,7 +2,8 @@
 
 usage: python benchmarks/beside_vllm_bench.py --model DIR --python PYTHON [--rounds N] [--out FILE] [-- SERVE FLAGS]
 
-The server is started by this program and stopped at its end. The askers take turns, one request at a time:
+The server is started by this program and stopped at its end, which Ctrl-C and SIGTERM bring about too: the figures
+until then are written, fewer rows of the scene that was cut off. The askers take turns, one request at a time:
 
     ours         this harness's client, token ids
     handler      the request handler of `vllm bench serve` in a closed loop of ours
@@ -12,8 +13,8 @@ The server is started by this program and stopped at its end. The askers take tu
     ours, sampler on    where QUALIFY_GPUS names GPUs: the same while the harness reads their memory 20 times a second;
                  its decode rate may differ from ours without by no more than requests of one asker differ
 
-An asker that fails sits out the rest of its scene. The exit code is 0, 1 beyond a limit, or 3 where an asker failed;
-the figures of the others are printed and written either way.
+An asker that fails sits out the rest of its scene. The exit code is 0, 4 beyond a limit, 3 where an asker failed, or
+130 where it was stopped; what was measured is printed and written either way.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ import requests
 
 from benchmarks.askers import PEERS, SERVED, Asker, AskerFailed, Figures, Scene, by_bench_serve, by_script, watched
 from harness.client.prompts import PromptKey, prompt_ids
+from harness.evidence.undivided import uninterrupted
 from harness.forge.truth import load_rule
 from harness.launch.ports import free_port
+from harness.session.undisturbed import undisturbed
 from harness.session.visible import GPUS
 from harness.words import Step
 
@@ -48,8 +51,8 @@ OURS, WATCHED = "ours", "ours, sampler on"
 PEERS_OF_OURS = ("handler", "bench serve")
 COMPARED = ("ttft_ms", "decode")
 LIMIT_PCT = 2.0
-BEYOND, FAILED = 1, 3
-"""Exit codes; 2 is argparse's."""
+BEYOND, FAILED, STOPPED = 4, 3, 130
+"""Exit codes; 1 is Python's where something was raised, 2 argparse's, 130 what a shell says of Ctrl-C."""
 SCENES = (Scene(2048, 256, 4), Scene(32_768, 256, 3))
 
 
@@ -104,16 +107,31 @@ def main() -> None:
     if gpus := tuple(filter(None, os.environ.get(GPUS, "").split(","))):
         askers[WATCHED] = watched(askers[OURS], gpus)
     found: list[Found] = []
-    with _server(arguments.python, arguments.model, arguments.flags) as url, tempfile.TemporaryDirectory() as folder:
-        asked = Asked(url, askers, len(rule.successor), Path(folder))
-        for scene in SCENES:
-            found.append(asked.rounds(scene, arguments.rounds))
-            print(table(found[-1]), flush=True)
-            if arguments.out:  # after every scene: a visit may end before the next one does
-                arguments.out.write_text(json.dumps([f.told() for f in found], indent=1) + "\n", "utf-8")
+    server = _server(arguments.python, arguments.model, arguments.flags)
+    try:
+        with server as url, tempfile.TemporaryDirectory() as folder:
+            asked = Asked(url, askers, len(rule.successor), Path(folder))
+            for scene in SCENES:
+                found.append(Found(scene))
+                try:
+                    asked.rounds(found[-1], arguments.rounds)
+                finally:  # before the server is stopped: whoever stops us may not wait for that
+                    uninterrupted(lambda: _keep(found, arguments.out))
+    except KeyboardInterrupt:
+        print("stopped: what is above is all that was measured", file=sys.stderr)
+        sys.exit(STOPPED)
     text, code = summary(found)
     print(f"\n{text}")
     sys.exit(code)
+
+
+def _keep(found: Sequence[Found], out: Path | None) -> None:
+    """Print the last scene; write all of them, as a whole or not at all."""
+    print(table(found[-1]), flush=True)
+    if out:
+        partial = out.with_name(f"{out.name}.partial")
+        partial.write_text(json.dumps([f.told() for f in found], indent=1) + "\n", "utf-8")
+        partial.replace(out)
 
 
 @dataclass(frozen=True)
@@ -125,9 +143,9 @@ class Asked:
     vocabulary: int
     folder: Path
 
-    def rounds(self, scene: Scene, rounds: int) -> Found:
-        """Every round has prompts of its own for each asker: nothing may come from a cache."""
-        found = Found(scene)
+    def rounds(self, found: Found, rounds: int) -> None:
+        """Add what is measured. Every round has prompts of its own for each asker: nothing may come from a cache."""
+        scene = found.scene
         for number in range(-1, rounds):
             turn = list(enumerate(self.askers.items()))
             if number < 0:  # warms the server up and is thrown away: one asker will do, every peer is a process anew
@@ -148,7 +166,6 @@ class Asked:
                 else:
                     if number >= 0:
                         found.rows.setdefault(name, []).append(figures)
-        return found
 
 
 def sampler_cost(off: Sequence[Figures], on: Sequence[Figures]) -> tuple[float, float]:
@@ -189,7 +206,7 @@ def summary(found: Sequence[Found]) -> tuple[str, int]:
     if failed:
         lines.append(f"failed, see above: {'; '.join(failed)}")
     beyond = disturbed or (worst is not None and worst > LIMIT_PCT)
-    return "\n".join(lines), FAILED if failed else BEYOND * beyond
+    return "\n".join(lines), FAILED if failed else BEYOND if beyond else 0
 
 
 def _middle(figures: Sequence[Figures], what: str) -> float:
@@ -212,11 +229,12 @@ def _server(python: str, model: str, flags: Sequence[str]) -> Iterator[str]:
             if process.poll() is not None:
                 print(f"the server ended while it was asked:\n{_tail(Path(log.name))}")
         finally:
-            process.send_signal(signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(END_S)
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # workers may outlive their server
+            with undisturbed():  # the impatient ask twice
+                process.send_signal(signal.SIGTERM)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(END_S)
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)  # workers may outlive their server
 
 
 def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -235,4 +253,5 @@ def _tail(log: Path) -> str:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so ends a visit whose time is over
     main()

@@ -20,9 +20,9 @@ ARM_MARKERS = {Arm.CONTROL: "o", Arm.CANDIDATE: "s"}
 ARM_LINES: dict[Arm, Any] = {Arm.CONTROL: "solid", Arm.CANDIDATE: (0, (5, 1.2))}
 STEP_BANDS = dict(zip(Step, svg.BANDS, strict=False))
 LABEL_FITS_PX = 13
-"""A band narrower than a line of its rotated label stays without one; the legend names it by its colour."""
-LETTER_PX = 5.6
-"""Width of a letter of such a label."""
+"""A band narrower than a line of its upright label stays without one; the legend names it by its colour."""
+LETTER_PX = 5.8
+"""Height of a letter of such a label, on the average of the widest of them."""
 
 
 def pixel_axes(figure: Figure, left: float, bottom: float, right: float, top: float) -> Axes:
@@ -40,13 +40,18 @@ def plain(value: float, place: float) -> str:
     return f"{value:,.10g}"
 
 
-def shade_course(axes: Axes, course: Sequence[Band], seconds: float, room_px: float) -> None:
-    """Steps of the course as bands behind the lines; names where there is room for them, along and across."""
-    pixels_per_s = axes.get_window_extent().width / max(seconds, 1e-3)
+def labelled(course: Sequence[Band], seconds: float, width_px: float) -> list[Band]:
+    """Those steps of a course that are wide enough for their label, on axes of so many pixels."""
+    pixels_per_s = width_px / max(seconds, 1e-3)
+    return [b for b in course if (b.end_s - b.begin_s) * pixels_per_s >= LABEL_FITS_PX]
+
+
+def shade_course(axes: Axes, course: Sequence[Band], seconds: float, above_px: float) -> None:
+    """Steps of the course as bands behind the lines; their names so far above the axes, where no line runs."""
     for band in course:
         axes.axvspan(band.begin_s, band.end_s, facecolor=STEP_BANDS[band.step], linewidth=0, zorder=0.1)
-        along = (band.end_s - band.begin_s) * pixels_per_s
-        if along >= LABEL_FITS_PX and len(band.label) * LETTER_PX <= room_px:
-            middle = (band.begin_s + band.end_s) / 2
-            place = {"rotation": 90, "ha": "center", "va": "top", "fontsize": 9.5, "color": svg.FAINT}
-            axes.text(middle, 0.97, band.label, transform=axes.get_xaxis_transform(), **place)  # type: ignore[arg-type]
+    for band in labelled(course, seconds, axes.get_window_extent().width):
+        axes.annotate(
+            band.label, ((band.begin_s + band.end_s) / 2, 1), (0, above_px), xycoords=axes.get_xaxis_transform(),
+            textcoords="offset points", rotation=90, ha="center", va="bottom", fontsize=9.5, color=svg.FAINT,
+        )  # fmt: skip

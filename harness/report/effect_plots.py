@@ -1,4 +1,7 @@
-"""Pictures of differences between the arms: a forest of the primary metrics, and tok/s taken apart."""
+"""Pictures of differences between the arms: a forest of the primary metrics, and tok/s taken apart.
+
+A difference is of no arm and has the colour of none: what came out is dark, and what it is made of is grey.
+"""
 
 from __future__ import annotations
 
@@ -64,8 +67,8 @@ def _draw_effect(axes: Axes, row: int, effect: Effect) -> None:
 
 def _draw_split(axes: Axes, row: int, split: Split) -> None:
     steps, per_step = split.steps.change_pct, split.per_step.change_pct if split.per_step else 0.0
-    axes.broken_barh([_bar(0, steps)], (row - 0.34, 0.34), facecolor=svg.CONTROL)
-    axes.broken_barh([_bar(0, per_step)], (row, 0.34), facecolor="none", edgecolor=svg.CANDIDATE, hatch="////")
+    axes.broken_barh([_bar(0, steps)], (row - 0.34, 0.34), facecolor=svg.FAINT, alpha=0.55)
+    axes.broken_barh([_bar(0, per_step)], (row, 0.34), facecolor="none", edgecolor=svg.FAINT, hatch="////")
     axes.plot(split.tokens.change_pct, row, "D", color=svg.INK, markersize=6)
     _beside(axes, row, f"{signed(split.tokens.change_pct)}: steps/s {signed(steps)}, tok/step {signed(per_step)}")
 

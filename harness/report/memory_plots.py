@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
@@ -9,13 +10,16 @@ from matplotlib.axes import Axes
 
 from harness.config.limits import Gates
 from harness.report import svg
-from harness.report.axes import ARM_COLOURS, ARM_LINES, SMALL, pixel_axes, shade_course
+from harness.report.axes import ARM_COLOURS, ARM_LINES, LETTER_PX, SMALL, labelled, pixel_axes, shade_course
 from harness.report.memories import Track
 
-WIDTH, ONE, STRIP, BELOW, ABOVE = 480, 165, 74, 40, 16
+WIDTH, ONE, STRIP, BELOW, ABOVE = 480, 165, 74, 40, 12
 """Of a strip alone, and of one among several; below is the axis of time, above are the marks of late kernels."""
 
-LEFT, MIDDLE, GAP, RIGHT = 52, 150, 14, 50
+LEFT, MIDDLE, GAP, RIGHT = 52, 150, 14, 62
+
+LINE_PX = 12
+"""Figures beside a strip that are closer than this would touch."""
 NEAR_GATE = 4
 """Gates are drawn where free memory comes below this many times the warning."""
 
@@ -25,11 +29,10 @@ HEADROOM = 0.12
 
 def memory(track: Track, name: str, all_tracks: Sequence[Track], gates: Gates | None = None) -> Markup:
     """Start-up on the left, from zero; the course on the right with its own scale; both shared by all launches."""
-    strip = ONE if len(track.lines) == 1 else STRIP
-    height = BELOW + strip * len(track.lines) + ABOVE
+    top = BELOW + (ONE if len(track.lines) == 1 else STRIP) * len(track.lines)
     notes: dict[str, tuple[str, str]] = {}
-    with svg.drawing(WIDTH, height) as figure:
-        top, ready = height - ABOVE, track.end_s if track.ready_s is None else track.ready_s
+    with svg.drawing(WIDTH, top + ABOVE + _labels_px(all_tracks)) as figure:
+        ready = track.end_s if track.ready_s is None else track.ready_s
         middle = WIDTH - RIGHT - GAP if track.ready_s is None else MIDDLE
         start = pixel_axes(figure, LEFT, BELOW, middle, top)
         _draw(start, track, (track.begin_s, ready), (0.0, max(max(line.mib) for t in all_tracks for line in t.lines)))
@@ -43,7 +46,7 @@ def memory(track: Track, name: str, all_tracks: Sequence[Track], gates: Gates | 
             place = _draw(course, track, (ready, track.course_end_s), scale)
             course.yaxis.tick_right()
             course.set_xlabel("course, s", fontsize=SMALL)
-            shade_course(course, track.course, track.course_end_s - ready, strip)
+            shade_course(course, track.course, track.course_end_s - ready, ABOVE)
             if gates is not None and near:
                 _draw_gates(course, track, gates, place)
             _draw_extremes(course, track, place, notes)
@@ -74,6 +77,18 @@ def told(track: Track) -> str:
     return f"{figures or 'it was never ready'}{late}"
 
 
+def _labels_px(all_tracks: Sequence[Track]) -> int:
+    """Room for the names of steps: the same for all launches, whose pictures stand beside each other."""
+    width = WIDTH - RIGHT - MIDDLE - GAP
+    named = [
+        band
+        for t in all_tracks
+        if t.ready_s is not None
+        for band in labelled(t.course, t.course_end_s - t.ready_s, width)
+    ]
+    return math.ceil(LETTER_PX * max((len(band.label) for band in named), default=0))
+
+
 Place = Callable[[int, float], float]
 """Strip and MiB -> place on the axis, one unit per strip, the first on top."""
 
@@ -100,7 +115,7 @@ def _draw(axes: Axes, track: Track, span: tuple[float, float], scale: tuple[floa
         if n:
             axes.axhline(count - n, color=svg.GRID, linewidth=1)
         if count > 1 and begin == track.begin_s:
-            axes.text(begin, count - 0.9 - n, f" {line.name}", va="bottom", fontsize=9.5)
+            axes.text(begin, place(n, low) + 0.04, f" {line.name}", va="bottom", fontsize=9.5)
     ticks = [(n, m) for n in range(count) for m in (low, low + size)]
     axes.set_yticks([place(n, m) for n, m in ticks], [f"{m:,.0f}" for _, m in ticks])
     axes.set_ylim(0, count)
@@ -117,25 +132,27 @@ def _draw_gates(axes: Axes, track: Track, gates: Gates, place: Place) -> None:
 
 
 def _draw_extremes(axes: Axes, track: Track, place: Place, notes: dict[str, tuple[str, str]]) -> None:
-    """The lowest free, or the highest used, marked on each strip with its figure."""
-    begin, end = axes.get_xlim()
+    """The lowest free, or the highest used, marked on each strip; its figure is beside the axis, where no line runs."""
+    mark, shape = ("▼", "v") if track.free else ("▲", "^")
+    per_px = len(track.lines) / axes.get_window_extent().height
+    ticks = dict(zip(axes.get_yticks(), [label.get_text() for label in axes.get_yticklabels()], strict=True))
     for n, line in enumerate(track.lines):
         if (found := track.extreme(line)) is None:
             continue
         time_s, mib = found
-        gid = f"extreme-{n}"
+        gid, at = f"extreme-{n}", place(n, mib)
         notes[gid] = ("extreme", f"{line.name}: {mib:,.0f} MiB at {time_s:.2f} s")
-        axes.plot(time_s, place(n, mib), "v" if track.free else "^", color=svg.INK, markersize=6, gid=gid)
-        right, high = time_s > begin + 0.6 * (end - begin), place(n, mib) % 1 > 0.5
+        axes.plot(time_s, at, shape, color=svg.INK, markersize=6, gid=gid)
+        nearest = min(ticks, key=lambda tick: abs(tick - at))
+        if ticks[nearest] == f"{mib:,.0f}":
+            del ticks[nearest]  # it would say the same
+        elif abs(nearest - at) < LINE_PX * per_px:
+            at = nearest + math.copysign(LINE_PX * per_px, at - nearest)
         axes.annotate(
-            f"{mib:,.0f}",
-            (time_s, place(n, mib)),
-            (-4 if right else 4, -6 if high else 5),
-            textcoords="offset points",
-            ha="right" if right else "left",
-            va="top" if high else "bottom",
-            fontsize=9.5,
-        )
+            f"{mark} {mib:,.0f}", (1, at), (3.5, 0), xycoords=axes.get_yaxis_transform(),
+            textcoords="offset points", va="center", fontsize=SMALL,
+        )  # fmt: skip
+    axes.set_yticks(list(ticks), list(ticks.values()))
 
 
 def _draw_late(axes: Axes, track: Track, notes: dict[str, tuple[str, str]]) -> None:

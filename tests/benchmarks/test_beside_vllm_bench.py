@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import statistics
+import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from benchmarks import beside_vllm_bench
 from benchmarks.askers import AskerFailed, Figures, Scene
-from benchmarks.beside_vllm_bench import BEYOND, FAILED, OURS, WATCHED, Asked, Found, sampler_cost, summary, table
+from benchmarks.beside_vllm_bench import (
+    BEYOND,
+    FAILED,
+    OURS,
+    STOPPED,
+    WATCHED,
+    Asked,
+    Found,
+    sampler_cost,
+    summary,
+    table,
+)
 from harness.fakes.nvml import VARIABLE, Gpu, Host, write_host
 from harness.forge.checkpoint import forge
 from harness.forge.recipe import Recipe
 from harness.paths import PROJECT
 from harness.session.visible import GPUS
 from tests.benchmarks.stub import stub_python
+from tests.containers.waiting import until
 
 SCENE = Scene(16, 4, 2)
 
@@ -53,7 +69,7 @@ def test_one_asker_warms_the_server_up_and_nobody_is_asked_the_same_twice(tmp_pa
         return ask
 
     made = Asked("http://nowhere", {n: asker(n) for n in ("ours", "peer")}, 64, tmp_path)  # type: ignore[misc,arg-type]
-    found = made.rounds(SCENE, 2)
+    made.rounds(found := Found(SCENE), 2)
     assert [name for name, _ in asked] == ["ours", "peer", "ours", "ours", "peer"]
     assert {name: len(rows) for name, rows in found.rows.items()} == {"ours": 2, "peer": 2}
     assert len({prompt for _, prompts in asked for prompt in prompts}) == 10
@@ -74,11 +90,11 @@ def test_who_fails_sits_out_his_scene_and_the_others_go_on(tmp_path: Path) -> No
         raise KeyError("ttfts")
 
     made = Asked("http://nowhere", {"ours": ours, "peer": peer, "odd": odd}, 64, tmp_path)
-    found = made.rounds(SCENE, 3)
+    made.rounds(found := Found(SCENE), 3)
     assert asked == ["ours", "peer", "ours", "ours", "ours"]
     assert list(found.rows) == ["ours"]
     assert found.failed == {"peer": "exit code 1: no tokenizer", "odd": "KeyError: 'ttfts'"}
-    made.rounds(SCENE, 1)
+    made.rounds(Found(SCENE), 1)
     assert asked.count("peer") == 2, "another scene is another chance"
 
 
@@ -88,12 +104,12 @@ def test_within_the_limit_is_code_0() -> None:
     assert "0.99 %" in text
 
 
-def test_beyond_the_limit_is_code_1() -> None:
+def test_beyond_the_limit_is_a_finding_with_a_code_of_its_own() -> None:
     _, code = summary([Found(SCENE, {OURS: [figures(100.0)], "handler": [figures(103.0)]})])
     assert code == BEYOND
 
 
-def test_a_sampler_beyond_noise_is_code_1() -> None:
+def test_a_sampler_beyond_noise_is_a_finding_too() -> None:
     rows = {OURS: [figures(100.0)], WATCHED: [figures(90.0)], "handler": [figures(100.0)]}
     text, code = summary([Found(SCENE, rows)])
     assert code == BEYOND
@@ -148,3 +164,45 @@ def test_figures_of_the_others_are_written_where_bench_serve_fails(
     assert "Namespace" not in printed
     assert "AssertionError: Tokenizer must be initialized before loading dataset" in printed
     assert "sampler on against off" in printed
+
+
+def below(pid: int) -> dict[psutil.Process, list[str]]:
+    """Processes that were started from there, and what they are called by."""
+    found = {}
+    for process in psutil.Process(pid).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found[process] = process.cmdline()
+    return found
+
+
+def test_sigterm_ends_the_server_and_what_was_measured_is_written(tmp_path: Path) -> None:
+    """A visit whose time is over, while vLLM's tool hangs after the watched client's turn."""
+    model = forge(tmp_path / "model", Recipe())
+    write_host(tmp_path / "nvml", Host(gpus=(Gpu("GPU-0"),)))
+    own = {VARIABLE: str(tmp_path / "nvml"), GPUS: "GPU-0", "PYTHONPATH": str(PROJECT), "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "benchmarks.beside_vllm_bench", "--model", str(model), "--rounds", "1"]
+    command += ["--python", stub_python(tmp_path, "hangs"), "--out", str(tmp_path / "out.json")]
+    command += ["--", "--max-model-len", "2560"]
+    started: dict[psutil.Process, list[str]] = {}
+    with subprocess.Popen(
+        command, env={**os.environ, **own}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as run:
+        try:
+            until(lambda: any({"bench", "tests.benchmarks.stub_vllm"} <= {*c} for c in below(run.pid).values()), 60)
+            started = below(run.pid)
+            assert any("harness.fakes" in command for command in started.values())
+            run.terminate()
+            printed, told = run.communicate(timeout=60)
+            left = psutil.wait_procs(list(started), timeout=10)[1]
+        finally:
+            run.kill()
+            for process in started:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+    assert left == []
+    assert run.returncode == STOPPED
+    assert "Traceback" not in told
+    assert f"| {WATCHED} | 1 |" in printed
+    (scene,) = json.loads((tmp_path / "out.json").read_bytes())
+    assert {name: len(rows) for name, rows in scene["rows"].items()} == {WATCHED: 1}
+    assert scene["failed"] == {}, "who was cut off did not fail"

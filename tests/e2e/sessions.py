@@ -14,8 +14,9 @@ from pathlib import Path
 import psutil
 
 from harness.evidence.bundle import Bundle
+from harness.judge.case import read_case
 from harness.launch.state import MARKER
-from harness.records import Row, Verdict
+from harness.records import LaunchRecord, Row, Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -107,6 +108,12 @@ class Finished:
         """The only such row."""
         [row] = self.rows(name, **where)
         return row
+
+
+def records(finished: Finished) -> list[LaunchRecord]:
+    """What is recorded of its launches."""
+    found = [x.record for x in read_case(finished.bundle).launches.values()]
+    return [r for r in found if r is not None]
 
 
 def fake_profile(folder: Path, *, kinds: bool = False) -> Path:

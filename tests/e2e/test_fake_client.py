@@ -11,21 +11,11 @@ from harness.judge.verdict import judge
 from harness.records import Row
 from harness.words import ExitCode, LaunchStatus, Step, Word
 
-from .sessions import Finished, fake_profile, left_running, run, stack
+from .sessions import Finished, left_running, run, stack
 
 SHORT = "course.contexts=[{prompt_tokens=256, prefill_passes=1, decode_passes=1}]"
 STREAMS = "course.contexts=[{prompt_tokens=256, prefill_passes=1, decode_passes=2, streams=[1, 4]}]"
 PACE = "serve.env.QUALIFY_FAKE_STEP_S='0.01'"
-
-
-@pytest.fixture
-def profile(tmp_path: Path) -> str:
-    return str(fake_profile(tmp_path))
-
-
-@pytest.fixture
-def results(tmp_path: Path) -> Path:
-    return tmp_path / "results"
 
 
 def session(results: Path, profile: str, *settings: str, candidate: Path | None = None) -> Finished:

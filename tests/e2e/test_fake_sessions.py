@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,33 +11,12 @@ import pytest
 from harness.evidence.bundle import read_record
 from harness.judge.case import read_case
 from harness.judge.verdict import judge
-from harness.records import LaunchRecord
 from harness.records.statistics import Look
 from harness.words import Arm, Cache, ExitCode, LaunchStatus, Step, Word
 
-from .sessions import Finished, fake_profile, left_running, run, stack, start, wait_for
+from .sessions import Finished, fake_profile, left_running, records, run, stack
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def profile(tmp_path: Path) -> str:
-    return str(fake_profile(tmp_path))
-
-
-@pytest.fixture
-def results(tmp_path: Path) -> Path:
-    return tmp_path / "results"
-
-
-def records(finished: Finished) -> list[LaunchRecord]:
-    found = [x.record for x in read_case(finished.bundle).launches.values()]
-    return [r for r in found if r is not None]
-
-
-def asking(results: Path) -> bool:
-    """True once a server of the session has been asked something."""
-    return any(results.glob("*-fake-*/launches/*/requests.jsonl")) and bool(left_running(results))
 
 
 def faulty(results: Path, profile: str, tmp_path: Path, faults: str, **env: str) -> Finished:
@@ -236,85 +214,6 @@ class TestFaults:
         done = run(results, "--profile", profile)
         for path in done.bundle.root.rglob("*"):
             assert path.is_dir() or b"hf_planted" not in path.read_bytes(), path
-
-
-STOPPED_BETWEEN = """
-import os, signal, sys
-from harness.session.conductor import Conductor
-
-def failed(self, launch, *arguments, really=Conductor._fail):
-    failure = really(self, launch, *arguments)
-    if launch.id == self.plan.launches[-1].id:
-        os.kill(os.getpid(), signal.SIGINT)
-    return failure
-
-Conductor._fail = failed
-from harness.cli import main
-sys.exit(main(["run", *sys.argv[1:]]))
-"""
-"""The user's `qualify run`, and Ctrl-C once the last server has ended by itself."""
-
-
-class TestInterruption:
-    def test_ctrl_c_while_no_server_runs_voids_the_session(self, results: Path, profile: str) -> None:
-        dead = ("--set", "serve.env.QUALIFY_FAKE_FAULTS='die-at-start'")
-        done = run(results, "--profile", profile, *dead, program=("-c", STOPPED_BETWEEN))
-        assert {r.status for r in records(done)} == {LaunchStatus.FAILED}, done.out
-        row = done.row("session complete")
-        assert (row.word, row.control) == (Word.VOID, "2 of 2")
-        assert row.reason.startswith("the session was interrupted: ")
-
-    def test_ctrl_c_keeps_the_evidence_and_leaves_nothing_running(self, results: Path, profile: str) -> None:
-        process = start(results, "--profile", profile, "--set", "serve.env.QUALIFY_FAKE_STEP_S='0.05'")
-        wait_for(lambda: asking(results))
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=90)
-        done = Finished(process.returncode, out, results)
-        assert done.code == ExitCode.VOID, out
-        assert not left_running(results)
-        assert done.row("session complete").word is Word.VOID
-        assert records(done)[0].status is LaunchStatus.INTERRUPTED
-        assert (done.bundle.root / "SHA256SUMS").is_file()
-
-    def test_sigterm_is_as_good_as_ctrl_c(self, results: Path, profile: str) -> None:
-        process = start(results, "--profile", profile, "--set", "serve.env.QUALIFY_FAKE_STEP_S='0.05'")
-        wait_for(lambda: asking(results))
-        process.terminate()
-        out, _ = process.communicate(timeout=90)
-        assert process.returncode == ExitCode.VOID, out
-        assert not left_running(results)
-
-    def test_a_second_signal_while_the_server_stops_changes_nothing(self, results: Path, profile: str) -> None:
-        """Seen on a GPU: it left the bundle unsealed and the launch without an end."""
-        slow = (
-            "--set",
-            "serve.env.QUALIFY_FAKE_STEP_S='0.05'",
-            "--set",
-            "serve.env.QUALIFY_FAKE_FAULTS='ignore-sigterm'",
-        )
-        process = start(results, "--profile", profile, *slow)
-        wait_for(lambda: asking(results))
-        process.terminate()
-        wait_for(lambda: any("stop asked" in f.read_text("utf-8") for f in results.rglob("timeline.jsonl")))
-        process.terminate()
-        out, _ = process.communicate(timeout=90)
-        done = Finished(process.returncode, out, results)
-        assert done.code == ExitCode.VOID, out
-        assert not left_running(results)
-        assert (done.bundle.root / "SHA256SUMS").is_file()
-        assert done.row("evidence whole").word is Word.PASS
-        assert records(done)[0].exit is not None
-
-    def test_after_a_kill_the_next_run_ends_what_was_left(self, results: Path, profile: str) -> None:
-        process = start(results, "--profile", profile, "--set", "serve.env.QUALIFY_FAKE_STEP_S='0.05'")
-        wait_for(lambda: bool(left_running(results)))
-        process.kill()
-        process.communicate(timeout=90)
-        [orphan, *_] = left_running(results)
-        done = run(results, "--profile", profile)
-        assert "cleaned up: 001-" in done.out
-        assert done.code == ExitCode.PASS
-        assert not orphan.is_running()
 
 
 def test_a_users_own_check_counts(results: Path, profile: str, tmp_path: Path) -> None:

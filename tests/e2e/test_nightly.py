@@ -27,11 +27,6 @@ PROGRAM = ("-m", "harness.cli")
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Path:
-    return tmp_path / "results"
-
-
-@pytest.fixture
 def profile(tmp_path: Path) -> str:
     """One short context, and margins that no machine is busy enough to cross."""
     path = fake_profile(tmp_path)

@@ -19,19 +19,9 @@ from harness.evidence.statement import check_statement, signature_of
 from harness.judge.verdict import judge
 from harness.words import ExitCode, Word
 
-from .sessions import Finished, fake_profile, left_running, run, stack, start, wait_for
+from .sessions import Finished, left_running, run, stack, start, wait_for
 
 CHALLENGE = "https://forge.example/pull/126#issuecomment-1"
-
-
-@pytest.fixture
-def profile(tmp_path: Path) -> str:
-    return str(fake_profile(tmp_path))
-
-
-@pytest.fixture
-def results(tmp_path: Path) -> Path:
-    return tmp_path / "results"
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ END_TO_END: dict[str, str] = {
     "gpu-errors": "test_gpu_sessions::test_a_gpu_that_breaks_under_the_candidate",
     "thermal": "test_gpu_sessions::test_one_that_still_warms_up_when_the_time_is_over_is_named",
     "gpu-not-back": "test_gpu_sessions::test_memory_that_does_not_return_keeps_the_next_launch_from_starting",
-    "launch-missing": "test_fake_sessions::test_ctrl_c_keeps_the_evidence_and_leaves_nothing_running",
+    "launch-missing": "test_interruption::test_ctrl_c_keeps_the_evidence_and_leaves_nothing_running",
     "launch-order": "test_every_gate::test_a_launch_that_began_earlier",
     "evidence-changed": "test_sealed_sessions::test_a_log_that_is_rewritten_while_the_session_runs_fails_it",
     "evidence-broken": "test_void_rules::test_a_log_for_whose_end_the_disk_has_no_room_voids_the_session",
@@ -97,7 +97,7 @@ END_TO_END: dict[str, str] = {
     "look-against-rule": "test_fake_sessions::test_a_session_goes_on_only_where_its_first_look_is_inconclusive",
     "source-check-broken": "test_source_checks::test_a_report_of_a_check_that_was_changed_voids_it",
     "image-unseen": "test_patched_sessions::test_a_container_of_which_nobody_can_show_what_it_held_voids",
-    "session-interrupted": "test_fake_sessions::test_ctrl_c_while_no_server_runs_voids_the_session",
+    "session-interrupted": "test_interruption::test_ctrl_c_while_no_server_runs_voids_the_session",
 }
 """Gate -> the test that drives it through a server: module of tests/e2e and function."""
 CHANGED_AFTERWARDS = frozenset(
@@ -140,8 +140,8 @@ FAILURES: dict[str, str] = {
     "test_memory_that_does_not_return_keeps_the_next_launch_from_starting",
     "port taken": "launch/test_readiness.py::test_another_server_on_the_port_does_not_answer_for_a_dead_one",
     "full disk": "launch/test_process.py::test_a_full_disk_does_not_block_the_server_and_is_reported",
-    "Ctrl-C": "e2e/test_fake_sessions.py::test_ctrl_c_keeps_the_evidence_and_leaves_nothing_running",
-    "its own death, processes": "e2e/test_fake_sessions.py::test_after_a_kill_the_next_run_ends_what_was_left",
+    "Ctrl-C": "e2e/test_interruption.py::test_ctrl_c_keeps_the_evidence_and_leaves_nothing_running",
+    "its own death, processes": "e2e/test_interruption.py::test_after_a_kill_the_next_run_ends_what_was_left",
     "its own death, containers": "e2e/test_docker_sessions.py::"
     "test_after_a_kill_the_next_session_removes_what_was_left_and_nothing_else",
     "evidence that somebody changes": "e2e/test_sealed_sessions.py::"

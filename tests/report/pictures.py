@@ -12,6 +12,16 @@ def titles(picture: str, css_class: str) -> list[str]:
     return [t for t in found if t]
 
 
+def places(picture: str) -> dict[str, list[tuple[float, float]]]:
+    """Where each text is anchored, in pixels from the upper left corner."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for text in ET.fromstring(picture).iter("text"):
+        move = re.match(r"translate\((\S+) (\S+)\)", text.get("transform", ""))
+        x, y = move.groups() if move else (text.get("x", ""), text.get("y", ""))
+        found.setdefault(text.text or "", []).append((float(x), float(y)))
+    return found
+
+
 def check(picture: str) -> ET.Element:
     """It has the page's colours and fonts, and words for those who cannot see it."""
     assert set(re.findall(r"#[0-9a-f]{6}\b", picture)) <= {"#000000"}

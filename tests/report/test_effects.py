@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,6 +107,14 @@ class TestDecomposition:
         case = read_case(Session(tmp_path, ONE).candidate(ends_after=2).build())
         assert splits(case) == []
         assert "No decode rate was measured in both arms." in page(case, judge_case(case))
+
+    def test_no_difference_has_the_colour_of_an_arm(self, tmp_path: Path) -> None:
+        case = case_of(tmp_path, PAIRS, 0.9)
+        warm = [s for s in splits(case) if s.cache == "warm"]
+        lucky = [replace(s, per_step=replace(s.steps, change_log=0.02)) for s in warm]
+        for picture in (forest(found_in(case)), decomposition(lucky)):
+            assert set(re.findall(r"--(\w+)", picture)) & {"control", "candidate", "late", "unexplained"} == set()
+        assert "<pattern" in decomposition(lucky), "the two parts are told apart by the hatches of one"
 
     def test_the_picture_says_its_figures_in_words(self, tmp_path: Path) -> None:
         found = splits(case_of(tmp_path, ONE, 0.9))

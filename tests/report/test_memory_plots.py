@@ -13,15 +13,16 @@ from harness.config.limits import Gates
 from harness.judge.case import Case, read_case
 from harness.judge.verdict import judge_case
 from harness.records import Verdict
+from harness.report.axes import LETTER_PX
 from harness.report.html import page
 from harness.report.late_marks import LateMark
-from harness.report.memories import gpu_tracks, tracks
-from harness.report.memory_plots import course_range, memory
+from harness.report.memories import Band, gpu_tracks, tracks
+from harness.report.memory_plots import ABOVE, BELOW, LINE_PX, RIGHT, STRIP, WIDTH, course_range, memory
 from harness.report.rank_figures import rank_figures
 from harness.words import Arm, Step
 from tests.judge.bundles import Session
 from tests.judge.gpus import Seen, seen_case
-from tests.report.pictures import check, titles
+from tests.report.pictures import check, places, titles
 
 Judged = tuple[Case, Verdict]
 
@@ -68,6 +69,50 @@ class TestGpus:
         assert root.findtext("title") == f"{low.launch.id}: free memory of each GPU over time, in MiB"
         assert "GPU 0 lowest 300 MiB at " in (root.findtext("desc") or "")
         assert "stroke-dasharray" in picture, "the candidate's lines are dashed"
+
+    def test_names_of_steps_stand_above_the_lines_and_inside_the_picture(self, case: Case) -> None:
+        first, *_ = found = gpu_tracks(case)
+        assert first.ready_s is not None
+        assert len(first.lines) == 2, "strips that are lower than a name is long"
+        wide = Band(Step.REQUEST_KINDS, "request-kinds", first.ready_s, first.end_s)
+        long = replace(first, bands=(wide,))
+        root = check(picture := memory(long, "g", [long, *found], Gates()))
+        ((_, foot),) = places(picture)["request-kinds"]
+        top = float(root.attrib["viewBox"].split()[3]) - BELOW - 2 * STRIP
+        assert len(wide.label) * LETTER_PX <= foot <= top - ABOVE + 2, "its lower end, above the marks of late kernels"
+
+    def test_pictures_are_equally_high_whatever_names_they_have(self, case: Case) -> None:
+        first, second, *_ = gpu_tracks(case)
+        assert first.ready_s is not None
+        plain = replace(first, bands=())
+        named = replace(second, bands=(Band(Step.IDENTITY, "identity", second.ready_s or 0, second.end_s),))
+        heights = {check(memory(t, "g", [plain, named], Gates())).attrib["viewBox"] for t in (plain, named)}
+        assert len(heights) == 1
+        alone = check(memory(plain, "g", [plain], Gates())).attrib["viewBox"]
+        assert float(alone.split()[3]) == BELOW + 2 * STRIP + ABOVE
+
+    def test_the_figure_of_the_lowest_stands_beside_the_axis(self, case: Case) -> None:
+        found = gpu_tracks(case)
+        low = next(t for t in found if t.launch.arm is Arm.CANDIDATE)
+        even = next(t for t in found if t.launch.arm is Arm.CONTROL)
+        told = places(memory(replace(low, lines=(even.lines[0], low.lines[1])), "g", found))
+        ((first, _), (second, _)) = *told["▼ 900"], *told["▼ 300"]
+        assert first == second > WIDTH - RIGHT
+
+    def test_of_a_lowest_that_is_the_scales_end_one_figure_is_enough(self, case: Case) -> None:
+        found = gpu_tracks(case)
+        low = next(t for t in found if t.launch.arm is Arm.CANDIDATE)
+        told = places(memory(low, "g", found))
+        assert len(told["▼ 300"]) == 2, "both GPUs"
+        assert "300" not in told
+
+    def test_a_lowest_close_to_the_scales_end_does_not_touch_its_figure(self, case: Case) -> None:
+        found = gpu_tracks(case)
+        even = next(t for t in found if t.launch.arm is Arm.CONTROL)
+        close = replace(even.lines[0], mib=tuple(303.0 if m == 900 else m for m in even.lines[0].mib))
+        told = places(memory(replace(even, lines=(close, even.lines[1])), "g", found))
+        ((_, at),) = told["▼ 303"]
+        assert min(abs(at - end) for _, end in told["300"]) >= LINE_PX - 0.1
 
     def test_gates_are_drawn_only_where_memory_comes_near_them(self, case: Case) -> None:
         first, *_ = found = gpu_tracks(case)

@@ -14,6 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from benchmarks.beside_vllm_bench import BEYOND, FAILED, STOPPED
 from harness.config.load import load_profile
 from harness.config.options import SETTINGS, from_arguments
 from harness.errors import ConfigError
@@ -55,6 +56,37 @@ def test_a_place_that_nobody_made_is_named() -> None:
 def test_a_step_is_one_thing(changes: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="give `run` or `program`"):
         step(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"results": [0]}, "a session's are verdicts"),
+        ({"run": (), "program": ("b.py",), "results": []}, "at least 1 item"),
+        ({"run": (), "program": ("b.py",), "results": [0, 4, 4]}, "names a code twice"),
+        ({"run": (), "program": ("b.py",), "results": [0, 1]}, "1 is how Python ends a program that raised"),
+        ({"run": (), "program": ("b.py",), "results": [256]}, "less than or equal to 255"),
+        ({"run": (), "program": ("b.py",), "results": ["0"]}, "valid integer"),
+        ({"run": (), "program": ("b.py",), "results": [False]}, "valid integer"),
+    ],
+    ids=["of-a-session", "none", "twice", "a-crash", "no-code", "a-text", "a-bool"],
+)
+def test_results_are_exit_codes_that_only_a_program_says(changes: dict[str, object], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        step(**changes)
+
+
+def test_a_plans_results_are_as_strict_in_a_file(tmp_path: Path) -> None:
+    text = 'description = "x"\n[[steps]]\nname = "x"\nseconds = 1\nwhy = "x"\nprogram = ["b.py"]\nresults = {}\n'
+    assert read_plan(write(tmp_path, text.format("[0, 4]"))).steps[0].results == (0, 4)
+    with pytest.raises(ConfigError, match=r"steps\.0\.results\.0: Input should be a valid integer"):
+        read_plan(write(tmp_path, text.format('["4"]')))
+
+
+def test_a_finding_beside_vllms_own_tool_is_a_result_and_an_asker_that_failed_is_none() -> None:
+    steps = {one.name: one for one in read_plan(PROJECT / "tools" / "visits" / "h200.toml").steps}
+    assert set(steps["bench-serve"].results) == {0, BEYOND}
+    assert not {FAILED, STOPPED} & set(steps["bench-serve"].results)
 
 
 def test_two_steps_of_one_name_are_refused() -> None:

@@ -97,6 +97,22 @@ def test_a_program_that_fails_is_broken_and_its_words_are_taken_home(tmp_path: P
     assert "no such thing" in (tmp_path / "out" / "breaks.log").read_text("utf-8")
 
 
+@pytest.mark.parametrize(
+    ("results", "ended"),
+    [((0,), Status.BROKEN), ((0, 4), Status.DONE), ((4,), Status.DONE), ((0, 3), Status.BROKEN)],
+    ids=["0", "0-4", "4", "0-3"],
+)
+def test_a_program_is_done_with_the_codes_that_its_step_calls_results(
+    tmp_path: Path, results: tuple[int, ...], ended: Status
+) -> None:
+    finds = step("finds", "print('3 % beyond'); raise SystemExit(4)").model_copy(update={"results": results})
+    made = queue(tmp_path, finds)
+    made.run()
+    assert (statuses(made)["finds"], made.state.steps["finds"].code) == (ended, 4)
+    assert "3 % beyond" in (tmp_path / "out" / "finds.log").read_text("utf-8"), "a finding's words come home, too"
+    assert queue(tmp_path, finds).state.steps["finds"].status is ended, "and it is not run again"
+
+
 def test_a_session_is_done_with_a_verdict_about_the_engine_and_broken_without_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,9 @@ Text = Annotated[str, Field(min_length=1)]
 PLACE = re.compile(r"\{([a-z]+)\}")
 """Where a step names a place."""
 Positive = Annotated[int, Field(ge=1)]
+Code = Annotated[int, Field(ge=0, le=255, strict=True)]
+CRASHED = 1
+"""How Python ends a program that raised, whatever else the program itself calls so."""
 
 
 class Step(Strict):
@@ -28,11 +31,24 @@ class Step(Strict):
     why: Text
     run: tuple[str, ...] = Field((), description="arguments of `qualify run`")
     program: tuple[str, ...] = Field((), description="arguments of Python, where it is no session")
+    results: tuple[Code, ...] = Field(
+        (0,), min_length=1, description="exit codes of the program with which it is done; a session's are verdicts"
+    )
 
     @model_validator(mode="after")
     def _one_thing(self) -> Step:
         if bool(self.run) == bool(self.program):
             raise ValueError("give `run` or `program`, not both and not neither")
+        return self
+
+    @model_validator(mode="after")
+    def _results_of_a_program(self) -> Step:
+        if self.run and "results" in self.model_fields_set:
+            raise ValueError("results: a session's are verdicts; leave them out or give `program`")
+        if len(set(self.results)) < len(self.results):
+            raise ValueError(f"results names a code twice: {self.results}")
+        if CRASHED in self.results:
+            raise ValueError(f"results: {CRASHED} is how Python ends a program that raised; give what is found another")
         return self
 
     def argv(self, python: str, places: dict[str, str]) -> list[str]:
@@ -73,7 +89,7 @@ def read_plan(file: Path) -> VisitPlan:
         ConfigError: it cannot be read or is none.
     """
     try:
-        return VisitPlan.model_validate(tomllib.loads(file.read_text("utf-8")), strict=False)
+        return VisitPlan.model_validate(tomllib.loads(file.read_text("utf-8")))
     except (OSError, tomllib.TOMLDecodeError) as e:
         raise ConfigError(f"{file}: {e}") from None
     except ValidationError as e:

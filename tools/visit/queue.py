@@ -110,8 +110,8 @@ class Queue:
         progress = self.state.steps[one.step.name]
         progress.code, progress.took_s = one.process.returncode, self.clock() - one.began
         bundles = BUNDLE.findall(one.log.read_text("utf-8", "replace"))
-        # A session is done once it came to a verdict about the engine, whatever it is; what is no session has none.
-        fine = bool(bundles) and progress.code in VERDICTS if one.step.run else progress.code == 0
+        # A session is done once it came to a verdict about the engine, whatever it is; a program, as its step says.
+        fine = bool(bundles) and progress.code in VERDICTS if one.step.run else progress.code in one.step.results
         progress.status = status or (Status.DONE if fine else Status.BROKEN)
         if bundles:
             bundle = Path(bundles[-1])

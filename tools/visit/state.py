@@ -15,7 +15,7 @@ class Status(StrEnum):
     RUNNING = "running"
     DONE = "done"
     BROKEN = "broken"
-    """It ended with a code that is no verdict."""
+    """It ended with a code that is no result."""
     CUT_OFF = "cut off"
     """The machine or its time was gone before it ended; the next visit begins it again."""
     NO_TIME = "no time"
