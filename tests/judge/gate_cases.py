@@ -28,7 +28,7 @@ from harness.words import Arm, Step
 from tests.checks.local import ended
 from tests.checks.written import junit, write_check
 
-from .bundles import COURSE, TRACED, WARM, WARM_TOO, Session, stack
+from .bundles import COLD, COURSE, TRACED, WARM, WARM_TOO, Session, stack
 from .gpus import GOOD as SAMPLED
 from .gpus import OWN, Seen, only, seen_case
 from .test_client_rows import GOOD as SELF_TEST
@@ -64,6 +64,11 @@ class Tripped:
 def plain(overrides: Mapping[str, object] | None = None, **candidate: Any) -> Made:
     """A session whose candidate does this."""
     return lambda root: Session(root, overrides).candidate(**candidate).judge().verdict
+
+
+def both_when_cold(**does: Any) -> Made:
+    """A session whose arms both do this when they find no caches."""
+    return lambda root: Session(root, WARM_TOO).both(where=COLD, **does).judge().verdict
 
 
 def control(overrides: Mapping[str, object] | None = None, **does: Any) -> Made:
@@ -343,6 +348,7 @@ CASES: dict[str, Tripped] = {
     "kind-monitor-in-one-arm": Tripped(probed(control_armed=False), "request kind", "armed in some of the launches"),
     "kv-disagrees": Tripped(plain(kv_log=1_000_000), told="/metrics says 2,097,152 tokens, the log says 1,000,000"),
     "kv-less": Tripped(plain(kv_tokens=2_070_000), told="beyond the margin of 1 %"),
+    "kv-starts": Tripped(both_when_cold(kv_tokens=2_000_000), told="and not one size"),
     "free-low": Tripped(gpu(Arm.CANDIDATE, free=LOW), told="below 512 MiB: 500 MiB"),
     "free-too-low": Tripped(gpu(Arm.CANDIDATE, free=TOO_LOW), told="below 256 MiB: 200 MiB"),
     "kept-more": Tripped(
