@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from harness.config.strict import Strict
 
 LONGEST: Literal["longest"] = "longest"
+LIMIT: Literal["limit"] = "limit"
 
 Positive = Annotated[int, Field(ge=1)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
@@ -18,7 +19,9 @@ class RequestKind(Strict):
     """One request of a kind; what is not set is greedy and plain."""
 
     name: str = Field(..., pattern=r"^[a-z0-9][a-z0-9\-]*$")
-    prompt_tokens: Positive | Literal["longest"] = Field(64, description='"longest" = the longest context')
+    prompt_tokens: Positive | Literal["longest", "limit"] = Field(
+        64, description='"longest" = the longest context, "limit" = all that max-model-len leaves'
+    )
     output_tokens: Positive = 16
     temperature: Annotated[float, Field(ge=0)] = 0.0
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
@@ -36,8 +39,15 @@ class RequestKind(Strict):
             raise ValueError(f"kind `{self.name}`: n = {self.n} needs a temperature above 0; vLLM refuses it greedy")
         return self
 
-    def prompt_length(self, longest_context: int) -> int:
-        """Tokens of the prompt, where the longest context of the course has `longest_context`."""
+    def prompt_length(self, longest_context: int, limit: int) -> int:
+        """Tokens of the prompt.
+
+        Args:
+            longest_context: tokens of the course's longest context.
+            limit: tokens that a prompt and its output may have together.
+        """
+        if self.prompt_tokens == LIMIT:
+            return limit - self.output_tokens
         return longest_context if self.prompt_tokens == LONGEST else self.prompt_tokens
 
 

@@ -16,7 +16,7 @@ from harness.config.claims import Claim, subject
 from harness.config.components import Base, Build, Component
 from harness.config.flags import FlagValue, check_flag_name
 from harness.config.image import Image
-from harness.config.kinds import KINDS, RequestKind
+from harness.config.kinds import KINDS, LIMIT, RequestKind
 from harness.config.limits import (
     Client,
     Estimate,
@@ -204,7 +204,7 @@ class Course(Strict):
             longest + max(self.decode_output_tokens, self.first_prompt_output_tokens, self.needle_output_tokens),
             self.identity_prompt_tokens + self.identity_output_tokens,
             *(r.prompt_tokens + r.output_tokens for r in self.ladder),
-            *(k.prompt_length(longest) + k.output_tokens for k in self.kinds),
+            *(k.prompt_length(longest, 0) + k.output_tokens for k in self.kinds),  # one of "limit" fits by itself
         )
 
 
@@ -302,14 +302,27 @@ class Profile(Strict):
         self._refuse_what_cannot_be_served()
         return self
 
+    def kind_tokens(self, kind: RequestKind) -> int:
+        """Prompt tokens of a kind of request under these flags."""
+        limit = self.serve.flags.get("max-model-len")
+        most = limit - self._most_draft_tokens if isinstance(limit, int) else 0
+        return kind.prompt_length(self.course.longest_context, most)
+
+    @property
+    def _most_draft_tokens(self) -> int:
+        """At the very limit vLLM drops the draft of the last step, and counts follow no arithmetic."""
+        return max(mode.draft_tokens for mode in self.modes.values())
+
     def _refuse_what_cannot_be_served(self) -> None:
         """Streams and lengths beyond the engine's own limits."""
+        kinds = self.course.kinds
         most, slots = max(max(c.streams) for c in self.course.contexts), self.serve.flags.get("max-num-seqs")
         if isinstance(slots, int) and most > slots:
             raise ValueError(f"course.contexts asks for {most} streams; serve.flags.max-num-seqs = {slots} runs fewer")
         limit = self.serve.flags.get("max-model-len")
-        # At the very limit vLLM drops the draft of the last step, and counts follow no arithmetic.
-        needed = self.course.longest_tokens + max(mode.draft_tokens for mode in self.modes.values())
+        if not isinstance(limit, int) and (kind := next((k for k in kinds if k.prompt_tokens == LIMIT), None)):
+            raise ValueError(f'kind `{kind.name}`: prompt_tokens = "limit" needs serve.flags.max-model-len as a number')
+        needed = self.course.longest_tokens + self._most_draft_tokens
         if isinstance(limit, int) and needed > limit:
             raise ValueError(
                 f"serve.flags.max-model-len = {limit} is below the longest request of the course and its draft "

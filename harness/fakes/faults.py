@@ -84,6 +84,7 @@ KINDS: dict[str, Kind] = {
     "foreign-traffic": Kind("counters advance by one more request", at=True),
     "counter-reset": Kind("counters fall to zero and the start time moves, with the last event of completion N", "N"),
     "kv-disagrees": Kind("/metrics tells a block less of KV cache than the log"),
+    "kv-less": Kind("the KV cache has N blocks less", "N"),
     "v2-runner": Kind("says that it runs on Model Runner V2"),
     "metrics-500": Kind("the scrape fails with 500", at=True),
     "once": Kind("the other faults are those of the first server alone that finds no file PATH, and makes it", "PATH"),

@@ -147,8 +147,11 @@ def read_settings(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
         stamps=environ.get("QUALIFY_FAKE_STAMPS") == "1",
         truth_file=Path(environ["QUALIFY_FAKE_TRUTH"]) if environ.get("QUALIFY_FAKE_TRUTH") else None,
         era=era_of(environ.get("QUALIFY_FAKE_LOG") or VERSION),
-        kv_tokens=_integer(flags, "num_gpu_blocks_override", 0) * BLOCK_SIZE
-        or int(_number(environ, "QUALIFY_FAKE_KV_TOKENS", 2_097_152)),
+        kv_tokens=(
+            _integer(flags, "num_gpu_blocks_override", 0) * BLOCK_SIZE
+            or int(_number(environ, "QUALIFY_FAKE_KV_TOKENS", 2_097_152))
+        )
+        - BLOCK_SIZE * sum(fault.number for fault in faults.all("kv-less")),
         jit_monitor=environ.get("QUALIFY_FAKE_JIT_MONITOR") == "1",
         faults=faults,
     )

@@ -235,10 +235,14 @@ class LaunchEvidence:
         time_ns, healthy = self.clock.at(event.end_offset), self.mark_ns(HEALTHY)
         return time_ns is None or healthy is None or time_ns <= healthy
 
+    def after_stop(self, event: Event) -> bool:
+        """True for a line that came once the harness had asked the server to stop."""
+        time_ns, stop = self.clock.at(event.end_offset), self.mark_ns("stop asked")
+        return stop is not None and time_ns is not None and time_ns >= stop
+
     def while_serving(self, event: Event) -> bool:
         """True for a line after health and before the harness asked the server to stop."""
-        time_ns, stop = self.clock.at(event.end_offset), self.mark_ns("stop asked")
-        return not self.before_ready(event) and (stop is None or time_ns is None or time_ns < stop)
+        return not self.before_ready(event) and not self.after_stop(event)
 
     def step_at(self, time_ns: int | None) -> str:
         """The step of the course that ran at a time."""

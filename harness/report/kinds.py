@@ -37,7 +37,7 @@ class KindLine:
 
 def kind_lines(case: Case) -> list[KindLine]:
     """Every kind that was asked, in the order of the course; empty where the step did not run."""
-    course = case.plan.profile.course
+    profile = case.plan.profile
     found: dict[tuple[Arm, str], list[tuple[Probe, Taken | None]]] = {}
     for planned in case.plan.launches:
         launch = case.launches[planned.id]
@@ -47,8 +47,8 @@ def kind_lines(case: Case) -> list[KindLine]:
             memory = taken(samples, probe) if samples else None
             found.setdefault((planned.arm, name), []).append((probe, memory))
     return [
-        KindLine(kind.name, _asked(kind, course.longest_context), arms)
-        for kind in course.kinds
+        KindLine(kind.name, _asked(kind, profile.kind_tokens(kind)), arms)
+        for kind in profile.course.kinds
         if (arms := tuple((arm, _needed(found[arm, kind.name])) for arm in Arm if (arm, kind.name) in found))
     ]
 
@@ -72,6 +72,6 @@ def _needed(found: list[tuple[Probe, Taken | None]]) -> Needed:
     )
 
 
-def _asked(kind: RequestKind, longest: int) -> str:
+def _asked(kind: RequestKind, tokens: int) -> str:
     given = (f"{name.replace('_', ' ')} {value}" for name, value in Sampling.of(kind).set_apart().items())
-    return ", ".join([f"{kind.prompt_length(longest):,} tokens", *given])
+    return ", ".join([f"{tokens:,} tokens", *given])

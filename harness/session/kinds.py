@@ -14,13 +14,11 @@ from harness.words import Step
 
 def ask_kinds(server: LiveLaunch) -> Iterator[tuple[RequestKind, RequestRecord]]:
     """Each kind once, in a window and between memory samples of its own; nothing more once the server has died."""
-    course = server.plan.profile.course
-    for number, kind in enumerate(course.kinds):
+    profile = server.plan.profile
+    for number, kind in enumerate(profile.course.kinds):
         if server.death():
             return
-        wanted = Wanted(
-            kind.prompt_length(course.longest_context), kind.output_tokens, Sampling.of(kind), kind=kind.name
-        )
+        wanted = Wanted(profile.kind_tokens(kind), kind.output_tokens, Sampling.of(kind), kind=kind.name)
         server.sample_memory()
         [(request, _)] = server.ask(Step.REQUEST_KINDS, [wanted], pass_number=number)
         server.sample_memory()

@@ -167,7 +167,7 @@ def test_every_kind_is_sent_as_it_is_named_and_served(server: Fake, folder: Laun
     body = json.loads(Ask("m", [1, 2], 5, "salt", sampling).body())
     assert body.items() >= sampling.set_apart().items()
     client = Asker(folder, server.url, "tiny", seed=1, ids_below=64, deadline_s=10)
-    wanted = Wanted(kind.prompt_length(2048), kind.output_tokens, sampling, kind=kind.name)
+    wanted = Wanted(kind.prompt_length(2048, 4096), kind.output_tokens, sampling, kind=kind.name)
     [(request, _)] = client.ask(Step.REQUEST_KINDS, [wanted], context_tokens=None, pass_number=0)
     assert request.complete
     assert request.kind == kind.name

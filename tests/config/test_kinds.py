@@ -50,8 +50,25 @@ def test_every_profile_primes_everything_and_asks_for_every_kind(name: str, smok
 def test_prompt_logprobs_are_asked_for_the_longest_context_and_last() -> None:
     last = KINDS[-1]
     assert last.prompt_logprobs is not None
-    assert last.prompt_length(32_768) == 32_768
-    assert all(k.prompt_length(32_768) == 64 for k in KINDS[:-1])
+    assert last.prompt_length(32_768, 40_000) == 32_768
+    assert all(k.prompt_length(32_768, 40_000) == 64 for k in KINDS[:-1])
+
+
+@pytest.mark.parametrize(("name", "tokens"), [("rtx5090", 65_536 - 3 - 16), ("rtxpro6000x4", 131_072 - 3 - 16)])
+def test_a_profile_of_the_field_asks_once_for_all_that_its_engine_advertises(name: str, tokens: int) -> None:
+    profile = load_profile(name).model
+    [full] = [k for k in profile.course.kinds if k.prompt_tokens == "limit"]
+    assert (full.name, profile.kind_tokens(full)) == ("full-length", tokens), "less 16 of output and 3 of a draft"
+    assert profile.course.longest_tokens < tokens, "nothing else of the course is as long"
+    assert [k for k in profile.course.kinds if k is not full] == list(KINDS)
+
+
+def test_a_kind_of_full_length_follows_the_flag_and_needs_it() -> None:
+    kinds = ("course.kinds", [{"name": "full", "prompt_tokens": "limit", "output_tokens": 9}], "test")
+    profile = load_profile("cpu-forged", overrides=[kinds, ("serve.flags.max-model-len", 40_000, "test")]).model
+    assert profile.kind_tokens(profile.course.kinds[0]) == 40_000 - 1 - 9
+    with pytest.raises(ConfigError, match=r"kind `full`: .* needs serve.flags.max-model-len as a number"):
+        load_profile("cpu-forged", overrides=[kinds, ("serve.flags.max-model-len", "auto", "test")])
 
 
 def test_a_kind_counts_towards_the_longest_request_of_the_course() -> None:

@@ -87,6 +87,16 @@ def test_metrics_and_log_that_disagree_about_kv_tokens_are_void(tmp_path: Path) 
     assert "/metrics says 2,097,024 tokens, the log says 2,097,152" in row.reason
 
 
+def test_starts_of_an_arm_that_size_the_kv_cache_otherwise_are_a_warning(tmp_path: Path) -> None:
+    """Both arms lose 6 % to what their first start compiles: no difference of the candidate, and no pass either."""
+    first = {arm: f"kv-less=1000,once={tmp_path / arm}" for arm in ("control", "candidate")}
+    done = session(tmp_path, "--caches", "cold,warm", "-k", "startup", **first)
+    row = done.row("KV tokens between starts")
+    assert (row.word, done.code) == (Word.WARN, ExitCode.PASS), done.out
+    assert row.control == row.candidate == "cold 1,969,152; warm 2,097,152"
+    assert {r.word for r in done.rows("KV tokens")} == {Word.PASS}
+
+
 def test_arms_on_different_model_runners_are_not_comparable(tmp_path: Path) -> None:
     done = session(tmp_path, "-k", "first_prompt", candidate="v2-runner")
     row = done.row("resolved by the engine")

@@ -102,6 +102,29 @@ def test_a_kind_that_neither_serves_is_a_note(tmp_path: Path) -> None:
     assert done.row("requests served in full").word is Word.PASS
 
 
+FULL = "course.kinds=[{name='greedy'}, {name='full-length', prompt_tokens='limit'}]"
+
+
+class TestAPromptOfFullLength:
+    """A build that serves 32K may have no room for the 128K that it advertises."""
+
+    def test_is_as_long_as_the_engine_permits_and_served_in_full(self, tmp_path: Path) -> None:
+        done = session(tmp_path, "--set", FULL)
+        assert (done.code, done.row("request kind full-length").word) == (ExitCode.PASS, Word.PASS), done.out
+        for launch in read_case(done.bundle).launches.values():
+            [_, full] = [r for w in launch.windows_in(Step.REQUEST_KINDS) for r in w.requests]
+            assert (full.prompt_tokens, full.complete) == (33_280 - 1 - 16, True)
+        assert done.row("counts agree").word is Word.PASS
+        assert "<td>33,263 tokens</td>" in (done.bundle.report_dir / "report.html").read_text("utf-8")
+
+    def test_that_the_candidate_dies_of_fails(self, tmp_path: Path) -> None:
+        done = session(tmp_path, "--set", FULL, candidate="die-after=3")
+        assert done.code == ExitCode.FAIL
+        row = done.row("request kind full-length")
+        assert (row.word, row.control) == (Word.FAIL, "none")
+        assert done.row("request kind greedy").word is Word.PASS
+
+
 class TestADeathUnderTheLastKind:
     """Prompt logprobs of a long prompt may take all memory: what was measured before is still worth having."""
 

@@ -16,6 +16,7 @@ from .gate_sessions import (
     again_otherwise,
     again_though_it_stood,
     armed,
+    both_when_cold,
     changed_once_sealed,
     check_that_was_changed,
     check_without_its_tool,
@@ -100,6 +101,7 @@ CASES: dict[str, Tripped] = {
     "kind-monitor-in-one-arm": Tripped(probed(control_armed=False), "request kind", "armed in some of the launches"),
     "kv-disagrees": Tripped(plain(kv_log=1_000_000), told="/metrics says 2,097,152 tokens, the log says 1,000,000"),
     "kv-less": Tripped(plain(kv_tokens=2_070_000), told="beyond the margin of 1 %"),
+    "kv-starts": Tripped(both_when_cold(kv_tokens=2_000_000), told="and not one size"),
     "free-low": Tripped(gpu(Arm.CANDIDATE, free=LOW), told="below 512 MiB: 500 MiB"),
     "free-too-low": Tripped(gpu(Arm.CANDIDATE, free=TOO_LOW), told="below 256 MiB: 200 MiB"),
     "kept-more": Tripped(

@@ -26,7 +26,7 @@ from harness.words import Arm, Step
 from tests.checks.local import ended
 from tests.checks.written import junit, write_check
 
-from .bundles import WARM, Session, stack
+from .bundles import COLD, WARM, WARM_TOO, Session, stack
 from .gpus import only, seen_case
 from .test_client_rows import GOOD as SELF_TEST
 from .test_reruns import PAIRS, decided, disturbed
@@ -41,6 +41,11 @@ Made = Callable[[Path], Verdict]
 def plain(overrides: Mapping[str, object] | None = None, **candidate: Any) -> Made:
     """A session whose candidate does this."""
     return lambda root: Session(root, overrides).candidate(**candidate).judge().verdict
+
+
+def both_when_cold(**does: Any) -> Made:
+    """A session whose arms both do this when they find no caches."""
+    return lambda root: Session(root, WARM_TOO).both(where=COLD, **does).judge().verdict
 
 
 def control(overrides: Mapping[str, object] | None = None, **does: Any) -> Made:

@@ -25,6 +25,7 @@ END_TO_END: dict[str, str] = {
     "kind-monitor-in-one-arm": "test_void_rules::test_so_it_is_for_every_kind_of_request",
     "kv-disagrees": "test_every_gate::test_metrics_and_log_that_disagree_about_kv_tokens_are_void",
     "kv-less": "test_selftest::test_every_control_is_caught_and_named",
+    "kv-starts": "test_every_gate::test_starts_of_an_arm_that_size_the_kv_cache_otherwise_are_a_warning",
     "free-low": "test_gpu_sessions::test_the_lowest_free_memory_of_the_candidate_is_gated",
     "free-too-low": "test_gpu_sessions::test_the_lowest_free_memory_of_the_candidate_is_gated",
     "kept-more": "test_gpu_sessions::test_what_a_first_long_prompt_takes_and_keeps_is_told_apart",

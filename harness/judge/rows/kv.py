@@ -86,10 +86,19 @@ def _row(cell: Cell, margin_pct: float, declared: KvTokensMinChange | None) -> R
         if declared is not None and all(within(declared, a, b) for a, b in pairs):
             beyond = f"beyond the margin of {margin_pct:g} %, and inside the declared cost of {bound_text(declared)}"
             return row(Word.NOTE, f"{difference}: {beyond}")
+        if (own := _own_spread_pct(pairs)) >= -worst:
+            chance = f"the control's own starts differ by {own:.3f} %, as much as that"
+            return row(Word.INCONCLUSIVE, f"{difference}: {chance}")
         return row(Word.FAIL, f"{difference}: beyond the margin of {margin_pct:g} %")
     if worst < 0:
         return row(Word.NOTE, f"{difference}: within the margin of {margin_pct:g} %")
     return row(Word.IMPROVED if worst > margin_pct else Word.PASS, difference)
+
+
+def _own_spread_pct(pairs: list[tuple[int, int]]) -> float:
+    """How far the control's own starts are apart: what a start loses by chance is not the candidate's doing."""
+    control = [a for a, _ in pairs]
+    return (max(control) - min(control)) / max(control) * 100
 
 
 def _shown(launch: LaunchEvidence) -> int | None:

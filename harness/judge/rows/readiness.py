@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from enum import Enum, auto
 
 from harness.judge.case import Case, Cell, completed, died_of_a_kind, not_begun
+from harness.judge.cause import Cause, cause, lacks_a_module
 from harness.judge.read import LaunchEvidence
 from harness.records import Row
 from harness.words import LaunchStatus, Word
@@ -17,7 +18,7 @@ class _End(Enum):
     SERVED = auto()
     FAILED = auto()
     ENVIRONMENT = auto()
-    """It could not be started, and no earlier launch is the reason."""
+    """It could not be started, or lacks a module, and no earlier launch is the reason."""
     UNKNOWN = auto()
     """Never begun, interrupted, or left without the cache of a cold launch that did not complete."""
 
@@ -33,7 +34,7 @@ def _row(case: Case, cell: Cell) -> Row:
     words = [_word(_end(case, a), _end(case, b)) for a, b in pairs]
     worst: Word = next(w for w in (Word.FAIL, Word.SETUP_FAILURE, Word.NOT_TESTED, Word.PASS) if w in words)
     launches = [x for pair in pairs for x in pair]
-    reasons = [f"{x.folder.id}: {_how(x)}" for x in launches if not completed(x)]
+    reasons = list(_reasons([x for x in launches if not completed(x)]))
     killed = [x for x in launches if completed(x) and _was_killed(x)]
     reasons += [f"{x.folder.id}: served its course, and had to be killed at the end" for x in killed]
     died = [x for x in launches if died_of_a_kind(x)]
@@ -48,7 +49,7 @@ def _row(case: Case, cell: Cell) -> Row:
         control=_count(cell.control),
         candidate=_count(cell.candidate),
         unit="launches",
-        sources=tuple(f"launches/{x.folder.id}/launch.json" for x in launches if x.record),
+        sources=tuple(s for x in launches if x.record for s in _sources(x)),
     )
 
 
@@ -67,7 +68,7 @@ def _end(case: Case, launch: LaunchEvidence) -> _End:
     if record is None or record.status is not LaunchStatus.FAILED:
         return _End.UNKNOWN
     if not not_begun(launch):
-        return _End.FAILED
+        return _End.ENVIRONMENT if lacks_a_module(launch) else _End.FAILED
     source = case.launches.get(record.launch.warm_from or "")
     return _End.UNKNOWN if source is not None and not completed(source) else _End.ENVIRONMENT
 
@@ -79,6 +80,26 @@ def _how(launch: LaunchEvidence) -> str:
     if record.status is LaunchStatus.INTERRUPTED:
         return f"interrupted{f' ({record.reason})' if record.reason else ''}"
     return f"failed at {record.stage}: {record.reason}"
+
+
+def _reasons(launches: list[LaunchEvidence]) -> Iterator[str]:
+    """How each ended, and what its log names as the cause, where none before it named the same."""
+    told: set[str] = set()
+    for launch in launches:
+        found = _cause(launch)
+        is_new = found is not None and found.text not in told
+        yield f"{launch.folder.id}: {_how(launch)}{f'; {found.told()}' if found and is_new else ''}"
+        told |= {found.text} if found else set()
+
+
+def _cause(launch: LaunchEvidence) -> Cause | None:
+    return None if completed(launch) or not_begun(launch) else cause(launch)
+
+
+def _sources(launch: LaunchEvidence) -> Iterator[str]:
+    yield f"launches/{launch.folder.id}/launch.json"
+    if (found := _cause(launch)) is not None:
+        yield f"launches/{launch.folder.id}/server.log:{found.line}"
 
 
 def _was_killed(launch: LaunchEvidence) -> bool:
