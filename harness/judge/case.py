@@ -16,7 +16,8 @@ from harness.forge.arithmetic import Rule
 from harness.forge.truth import load_rule_file
 from harness.judge.judgement import Judgement
 from harness.judge.proof import cache_proof
-from harness.judge.read import LaunchEvidence, WindowEvidence, read_launch
+from harness.judge.read import LaunchEvidence, read_launch
+from harness.judge.window import WindowEvidence
 from harness.observe.jit.ledger import Ledger
 from harness.records import (
     ENGINE_STAGE,

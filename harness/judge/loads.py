@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.judge.rates import decode_s
-from harness.judge.read import WindowEvidence
+from harness.judge.window import WindowEvidence
 from harness.records import RequestRecord
 
 

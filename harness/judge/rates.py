@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from harness.client.load import percentile
-from harness.judge.read import WindowEvidence
+from harness.judge.window import WindowEvidence
 from harness.records import RequestRecord
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from harness.judge.case import Case, Cell
-from harness.judge.read import LaunchEvidence, WindowEvidence
+from harness.judge.read import LaunchEvidence
+from harness.judge.window import WindowEvidence
 from harness.records import Row
 from harness.words import Step, Word
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from harness.judge.case import Case
 from harness.judge.rates import Decode, decode_pass, prefill_rate
-from harness.judge.read import LaunchEvidence, WindowEvidence, prompt_class
+from harness.judge.read import LaunchEvidence
 from harness.judge.rows import speed
+from harness.judge.window import WindowEvidence, prompt_class
 from harness.records import PlannedLaunch
 from harness.report.launches import in_order
 from harness.report.text import tokens_text

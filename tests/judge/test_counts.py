@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.judge.read import WindowEvidence
+from harness.judge.window import WindowEvidence
 from harness.observe.prometheus import Delta
 from harness.records import RequestRecord, Row, Usage, Window
 from harness.words import ExitCode, Step, Word

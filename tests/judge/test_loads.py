@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.judge.loads import delivered, in_flight, load_pass, phase_s, server_peak, tokens_per_sequence_step
-from harness.judge.read import BURST_NS, WindowEvidence
+from harness.judge.window import BURST_NS, WindowEvidence
 from harness.observe.prometheus import Delta
 from harness.records import RequestRecord, Window
 from harness.records.client import ClientLoad, Gauge

@@ -8,8 +8,8 @@ import pytest
 
 from harness.judge.case import read_case
 from harness.judge.rates import decode_pass, decode_rate, decode_s, first_token_s, median, prefill_rate, tokens_per_step
-from harness.judge.read import WindowEvidence
 from harness.judge.rows import memory, speed, startup
+from harness.judge.window import WindowEvidence
 from harness.observe.memory import Series
 from harness.observe.prometheus import Delta
 from harness.records import RequestRecord, Usage, Window

@@ -10,8 +10,9 @@ from harness.client.prompts import PromptKey, prompt_ids, prompt_sha256
 from harness.forge.arithmetic import Rule
 from harness.judge.case import Case, Cell
 from harness.judge.rates import counts_by_prompt
-from harness.judge.read import LaunchEvidence, WindowEvidence, prompt_class
+from harness.judge.read import LaunchEvidence
 from harness.judge.rows.prompts import prompt_of
+from harness.judge.window import WindowEvidence, prompt_class
 from harness.records import RequestRecord, Row
 from harness.words import Arm, Step, Word
 

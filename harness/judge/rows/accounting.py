@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.judge.case import Case, Cell
-from harness.judge.read import WindowEvidence
+from harness.judge.window import WindowEvidence
 from harness.records import Row
 from harness.words import Word
 

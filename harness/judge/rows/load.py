@@ -9,8 +9,9 @@ from harness.judge.case import Case, Cell, shown
 from harness.judge.family import Figure, Metric
 from harness.judge.loads import InFlight, Load, in_flight, load_pass, phase_s, server_peak, tokens_per_sequence_step
 from harness.judge.rates import median
-from harness.judge.read import LaunchEvidence, WindowEvidence
+from harness.judge.read import LaunchEvidence
 from harness.judge.rows.speed import figure_row
+from harness.judge.window import WindowEvidence
 from harness.records import Row
 from harness.words import Cache, Step, Word
 

@@ -17,7 +17,8 @@ from harness.judge.rates import (
     prefill_rate,
     tokens_per_step,
 )
-from harness.judge.read import LaunchEvidence, prompt_class
+from harness.judge.read import LaunchEvidence
+from harness.judge.window import prompt_class
 from harness.records import Row
 from harness.words import Cache, Step, Word
 

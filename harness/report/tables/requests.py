@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from harness.judge.case import Case
 from harness.judge.rates import decode_rate, decode_s, first_token_s, prefill_rate
-from harness.judge.read import WindowEvidence
+from harness.judge.window import WindowEvidence
 from harness.observe.phases import PROCESS
 from harness.records import PlannedLaunch, RequestRecord, Verdict
 from harness.report.launches import in_order
