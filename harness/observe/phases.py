@@ -88,6 +88,8 @@ def phases(marks: dict[str, int], log_events: Sequence[Event], clock: LogClock) 
             continue  # likewise: the engine's own process may resolve it again
         if event.kind in LAST_COUNTS or event.kind not in found:
             found[event.kind] = time_ns
+    if Kind.COMPILE_BEGIN not in found and Kind.MODEL_LOADED in found:
+        found[Kind.COMPILE_BEGIN] = found[Kind.MODEL_LOADED]  # an eager engine begins to profile at once
     stretches: list[Phase] = []
     for name, begin, end in STRETCHES:
         if begin in found and end in found and found[begin] <= found[end]:
