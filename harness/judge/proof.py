@@ -68,13 +68,14 @@ def _eager(launch: LaunchEvidence, listings: Mapping[str, Listing], sources: tup
     are a recompilation. Other libraries keep caches of their own and print nothing, so that a file of theirs
     may be a kernel: with one the launch is not called warm. What was written is known at readiness alone, and
     by the files' times: Triton writes a kernel again under its old name, and of its old size, where the paths
-    that it has noted are no longer right.
+    that it has noted are no longer right. Of a launch that never was ready, the end tells the same.
     """
     held = {path: entry for path, entry in listings["start"].items() if in_triton(path)}
     reason = f"eager, so that only kernels are cached: {len(held)} files of Triton at start"
-    if why := _unknown(held, listings.get("ready")):
+    ready = listings.get("ready", listings.get("end") if launch.ready_ns is None else None)
+    if why := _unknown(held, ready):
         return Proof(CacheProof.UNPROVEN, f"{reason}, and {why}", sources)
-    written = Counter(c.cache for c in changes(listings["start"], listings["ready"]) if c.may_be_compiled)
+    written = Counter(c.cache for c in changes(listings["start"], ready or {}) if c.may_be_compiled)
     of_triton = written.pop(TRITON_FOLDER, 0)
     missed = [e for e in launch.of_kind(Kind.KERNEL_COMPILE) if e.values["outcome"] == MISS and launch.before_ready(e)]
     reason += f", {of_triton} written since"
