@@ -124,7 +124,7 @@ def check_journals(root: Path, digests: Mapping[str, str]) -> list[Mismatch]:
     return [
         Mismatch(f.file, "SHA-256", f.noted, f.found)
         if f.noted or f.found
-        else Mismatch(f.file, "journal", "written whole, by the harness alone", f.what)
+        else Mismatch(f.file, "journal", "written whole, by the harness alone", f"one that {f.what}")
         for f in found
     ]
 

@@ -66,13 +66,16 @@ def _eager(launch: LaunchEvidence, listings: Mapping[str, Listing], sources: tup
 
     Triton compiles what it does not find, and writes it: new files of its, or a library's line of a miss,
     are a recompilation. Other libraries keep caches of their own and print nothing, so that a file of theirs
-    may be a kernel: with one the launch is not called warm. What was written is known at readiness alone.
+    may be a kernel: with one the launch is not called warm. What was written is known at readiness alone, and
+    by the files' times: Triton writes a kernel again under its old name, and of its old size, where the paths
+    that it has noted are no longer right. Of a launch that never was ready, the end tells the same.
     """
-    held = sum(map(in_triton, listings["start"]))
-    reason = f"eager, so that only kernels are cached: {held} files of Triton at start"
-    if "ready" not in listings:
-        return Proof(CacheProof.UNPROVEN, f"{reason}, and the cache folders were not listed at readiness", sources)
-    written = Counter(c.cache for c in changes(listings["start"], listings["ready"]) if c.may_be_compiled)
+    held = {path: entry for path, entry in listings["start"].items() if in_triton(path)}
+    reason = f"eager, so that only kernels are cached: {len(held)} files of Triton at start"
+    ready = listings.get("ready", listings.get("end") if launch.ready_ns is None else None)
+    if why := _unknown(held, ready):
+        return Proof(CacheProof.UNPROVEN, f"{reason}, and {why}", sources)
+    written = Counter(c.cache for c in changes(listings["start"], ready or {}) if c.may_be_compiled)
     of_triton = written.pop(TRITON_FOLDER, 0)
     missed = [e for e in launch.of_kind(Kind.KERNEL_COMPILE) if e.values["outcome"] == MISS and launch.before_ready(e)]
     reason += f", {of_triton} written since"
@@ -83,6 +86,17 @@ def _eager(launch: LaunchEvidence, listings: Mapping[str, Listing], sources: tup
     if of_triton or missed:
         return Proof(CacheProof.RECOMPILED, reason, sources)
     return Proof(CacheProof.UNPROVEN if written else CacheProof.WARM, reason, sources)
+
+
+def _unknown(held: Listing, ready: Listing | None) -> str | None:
+    """Why nothing is known of what was written since; None where it is known."""
+    if ready is None:
+        return "the cache folders were not listed at readiness"
+    if gone := len(held.keys() - ready.keys()):
+        return f"{gone} of them gone at readiness"
+    if any(changed_ns is None for path in held for _, changed_ns in (held[path], ready[path])):
+        return "without their times, so that one written again is not told from one that was found"
+    return None
 
 
 def late_compiles(launch: LaunchEvidence) -> list[Event]:

@@ -74,6 +74,19 @@ def phases(marks: dict[str, int], log_events: Sequence[Event], clock: LogClock) 
 
     Only lines before the first served request count: a later one belongs to no start-up.
     """
+    found = _moments(marks, log_events, clock)
+    stretches: list[Phase] = []
+    for name, begin, end in STRETCHES:
+        if begin in found and end in found and found[begin] <= found[end]:
+            # Ranks do not march in step: the first one compiles while the last one still loads.
+            begin_ns = max(found[begin], stretches[-1].end_ns if stretches else found[begin])
+            if begin_ns <= found[end]:
+                stretches.append(Phase(name, begin_ns, found[end]))
+    return stretches
+
+
+def _moments(marks: dict[str, int], log_events: Sequence[Event], clock: LogClock) -> dict[str, int]:
+    """When each mark was made and each line came that bounds a phase, in ns."""
     found = dict(marks)
     limit = marks.get(SERVED)
     if clock.times_ns and (limit is None or clock.times_ns[0] <= limit):
@@ -90,14 +103,7 @@ def phases(marks: dict[str, int], log_events: Sequence[Event], clock: LogClock) 
             found[event.kind] = time_ns
     if Kind.COMPILE_BEGIN not in found and Kind.MODEL_LOADED in found:
         found[Kind.COMPILE_BEGIN] = found[Kind.MODEL_LOADED]  # an eager engine begins to profile at once
-    stretches: list[Phase] = []
-    for name, begin, end in STRETCHES:
-        if begin in found and end in found and found[begin] <= found[end]:
-            # Ranks do not march in step: the first one compiles while the last one still loads.
-            begin_ns = max(found[begin], stretches[-1].end_ns if stretches else found[begin])
-            if begin_ns <= found[end]:
-                stretches.append(Phase(name, begin_ns, found[end]))
-    return stretches
+    return found
 
 
 def unexplained_s(total_s: float, found: Sequence[Phase]) -> float:

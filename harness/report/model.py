@@ -21,7 +21,11 @@ NOTEWORTHY = (*GRAVE, Word.NOTE, Word.IMPROVED)
 FAKE_DRIVER = "fake"
 """How the fake NVML's driver version begins, so that no evidence of it is taken for a real one's."""
 
-_FIGURES = re.compile(r"^[+-][\d.]+ % \(better is \+\); |: steps/s [+-].*$")
+_FIGURES = re.compile(
+    r"^[+-][\d.]+ % \(better is \+\); |: steps/s [+-].*$|; read every [\d,]+ ms, at worst [\d,]+ ms: .*$"
+    r"|, read every [\d.]+ s(?=;)|(?<=^exploratory: no clear change): .*$"
+)
+"""What differs from cell to cell of a reason: else one is listed once per cell, nine times in a matrix."""
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ def check_root(subject: Subject) -> Found:
         BundleError: the verdict cannot be read.
     """
     said = subject.bundle.verdict().evidence_root_sha256
+    if MANIFEST not in subject.files:
+        return Found((Mismatch(VERDICT, "evidence_root_sha256", said, f"unknown: there is no {MANIFEST}"),))
     if said != subject.root_sha256:
         return Found((Mismatch(VERDICT, "evidence_root_sha256", said, f"{subject.root_sha256} ({MANIFEST})"),))
     return Found(told=(f"the verdict is of this evidence: {said}",))

@@ -76,8 +76,10 @@ class Behaviour:
     """None = none when cold, five when warm."""
     kernel_files: tuple[int, int] = (0, 0)
     """Files of Triton before the start, and those written until readiness."""
-    cache_files: Mapping[str, int] = field(default_factory=dict)
-    """Other files that were written until readiness, and their bytes."""
+    kernel_entry: object = (9, 1)
+    """Bytes of a file of Triton and its time, or its bytes alone."""
+    cache_files: Mapping[str, object] = field(default_factory=dict)
+    """Files that are otherwise at readiness: written, or None = gone."""
     found_files: tuple[str, ...] = ()
     """Other files before the start."""
     listed_ready: bool = True

@@ -379,11 +379,12 @@ class _Launch:
             times = [f"[{end}, {time_ns}]\n" for end, (_, time_ns) in zip(ends, lines, strict=True)]
             folder.log_times_file.write_text("".join(times[:-1] if does.untimed_log else times), "ascii")
         at_start = does.files_at_start
-        files = {f"inductor/{n}": 9 for n in range(0 if self.launch.cache is Cache.COLD else 5)}
+        files: dict[str, Any] = {f"inductor/{n}": 9 for n in range(0 if self.launch.cache is Cache.COLD else 5)}
         start = files if at_start is None else {f"inductor/{n}": 9 for n in range(at_start)}
         kernels, written = does.kernel_files
-        start |= {f"triton/k{n}.cubin": 9 for n in range(kernels)} | dict.fromkeys(does.found_files, 9)
+        start |= {f"triton/k{n}.cubin": does.kernel_entry for n in range(kernels)} | dict.fromkeys(does.found_files, 9)
         ready = start | {f"triton/w{n}.cubin": 9 for n in range(written)} | dict(does.cache_files)
+        ready = {path: entry for path, entry in ready.items() if entry is not None}
         if does.compiled != "none":
             ready |= {f"inductor/{n}": 9 for n in range(5)}
         end = ready | {f"triton/{n}": 9 for n in range(does.late_files)}

@@ -167,6 +167,18 @@ def test_an_eager_launch_is_warm_where_it_found_kernels_and_wrote_none(tmp_path:
     assert "caches.json" in state.sources[1]
 
 
+@pytest.mark.parametrize(("written", "called"), [(0, "warm"), (2, "warm/recompiled")])
+def test_an_eager_launch_that_died_before_it_was_ready_is_judged_by_its_end(
+    tmp_path: Path, written: int, called: str
+) -> None:
+    """Else one dead launch of several would keep KV tokens and start-up of the living from being compared."""
+    session = Session(tmp_path, PAIRS).both(where=WARM, **FOUND)
+    died = {"stage": "health", "listed_ready": False, "kernel_files": (4, written)}
+    judged = session.candidate(where=WARM | {"pair": 1}, **died).judge()
+    [state] = [r for r in judged.rows("cache state") if r.cache != "cold"]
+    assert (state.control, state.candidate) == ("warm", called)
+
+
 @pytest.mark.parametrize(
     "touched", [{"flashinfer/ops.lock": 0}, {"flashinfer/jit.log": 9}, {"vllm/modelinfos/mimo.json": 9}]
 )
@@ -190,6 +202,9 @@ def test_what_is_touched_by_every_start_is_no_compilation(tmp_path: Path, touche
         (WARM, FOUND | {"cache_files": {"flashinfer/a.so": 9}}, "unproven", "0 written since, and 1 in flashinfer;"),
         (WARM, FOUND | {"start_lines": (CUTE_MISS,)}, "recompiled", "and the log names a compilation"),
         (WARM, FOUND | {"listed_ready": False}, "unproven", "were not listed at readiness"),
+        (WARM, FOUND | {"cache_files": {"triton/k1.cubin": None}}, "unproven", "and 1 of them gone at readiness"),
+        (WARM, FOUND | {"cache_files": {"triton/k1.cubin": (9, 2)}}, "recompiled", "at start, 1 written since"),
+        (WARM, FOUND | {"kernel_entry": 9}, "unproven", "without their times"),
         (COLD, {"listings": False}, "unproven", "the cache folders were not listed"),
         (COLD, {"files_at_start": 3}, "warm", "claimed cold, but"),
         (COLD, {"compiled": "hit"}, "warm", "claimed cold, but"),

@@ -11,6 +11,7 @@ from harness.checks.record import CheckDir
 from harness.evidence.bundle import Bundle, append_record
 from harness.records import CheckRecord
 from harness.words import Arm
+from harness.workflow import judge_and_report
 from tests.judge.bundles import Session
 from tests.judge.test_looks import OPEN, decided, session
 from tests.judge.test_source_checks import TESTS, Case
@@ -41,6 +42,13 @@ class TestLaunches:
     def test_one_that_never_began_is_missing(self, tmp_path: Path) -> None:
         [found] = missing(Session(tmp_path).candidate(begins=False).build())
         assert found.endswith("launch.json: file: says planned, and nothing says why it was not run, is missing")
+
+    def test_of_a_session_that_was_never_sealed_no_root_hash_is_made_up(self, tmp_path: Path) -> None:
+        bundle = Session(tmp_path).build()
+        judge_and_report(bundle)
+        [found] = told(bundle.root, "root")
+        said = bundle.verdict().evidence_root_sha256
+        assert found == f"verdict.json: evidence_root_sha256: says {said}, is unknown: there is no SHA256SUMS"
 
     def test_a_selection_may_leave_some_out_and_that_is_told(self, tmp_path: Path) -> None:
         bundle = Session(tmp_path).candidate(begins=False).build()

@@ -159,6 +159,8 @@ def test_two_processes_may_append_to_one_file(root: Path) -> None:
 def test_what_a_dead_process_left_open_is_hashed_by_another_which_says_so(root: Path) -> None:
     assert other(root, "sampler", "dies").wait(60) == 1
     assert told(root) == ["sampler.log was never closed by what wrote it, so its end may be missing"]
+    [mismatch] = check_journals(root, read_manifest(manifest_text(root)))
+    assert str(mismatch).endswith("is one that was never closed by what wrote it, so its end may be missing")
     close_for(root / "sampler.log")
     close_for(root / "launches/001-a/server.log")  # has been closed, so nothing is done
     seen = read_journals(root)
