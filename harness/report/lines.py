@@ -10,7 +10,7 @@ from harness.records import Row, Verdict
 from harness.report.figures import Pick, accepted, chain, difference, reading
 from harness.report.sides import change, identity, kernels, kv, mal, outputs, share, side_of, texts, titled, what
 from harness.report.text import shortened, tokens_text
-from harness.words import GRAVE, Word
+from harness.words import GRAVE, Warmup, Word
 
 GRAVITY = (*GRAVE, Word.NOTE, Word.PASS, Word.IMPROVED, Word.NOT_TESTED)
 """Which of several states of one subject is shown: the gravest that was judged."""
@@ -216,13 +216,16 @@ class _Table:
             yield from self._per_mode([r for r in rows if (r.context_tokens or 0) == context], timed=timed)
 
     def _per_mode(self, rows: Sequence[Row], *, timed: bool = False) -> Iterator[_Found]:
-        """The gravest state of each mode. Speed is judged with warm caches, so a cold cell is shown only by itself."""
+        """The gravest state of each mode; of equals one that users meet, and not one whose warm-ups are switched off.
+
+        Speed is judged with warm caches, so a cold cell is shown only by itself.
+        """
         warmup = not self._one_warmup
         for mode in dict.fromkeys(r.mode for r in rows):
             states = [r for r in rows if r.mode == mode]
             if timed:
                 states = [r for r in states if r.cache != "cold"] or states
-            worst = min(states, key=lambda r: GRAVITY.index(r.word))
+            worst = min(states, key=lambda r: (GRAVITY.index(r.word), r.warmup is Warmup.NONE))
             alike = [r for r in states if _outcome(r) == _outcome(worst)]
             apart = [r for r in states if _outcome(r) != _outcome(worst)]
             others = shortened([f"{_state([r], mode=False, warmup=warmup)}: {r.word}" for r in apart])

@@ -148,6 +148,18 @@ def test_warm_ups_are_named_where_there_are_several(sound: Judged) -> None:
     assert [cells[-1] for cells in with_rows(sound, *rows)] == ["mtp1 none + engine warm"]
 
 
+def test_of_states_as_grave_one_that_users_meet_is_shown(sound: Judged) -> None:
+    rows = [
+        row("KV tokens", warmup=warmup, control="1,000", candidate=value)
+        for warmup, value in ((Warmup.NONE, "1,000"), (Warmup.ENGINE, "1,001"))
+    ]
+    [cells] = with_rows(sound, *rows)
+    assert (cells[3], cells[-1]) == ("1,001", "mtp1 engine warm (none warm: pass)")
+    rows[0] = row("KV tokens", warmup=Warmup.NONE, control="1,000", candidate="900", word=Word.FAIL)
+    [cells] = with_rows(sound, *rows)
+    assert (cells[3], cells[-1]) == ("900", "mtp1 none warm (engine warm: pass)"), "a graver one is never hidden"
+
+
 def test_a_state_that_was_not_measured_is_not_named_by_those_that_were(sound: Judged) -> None:
     """`engine + none cold + warm` names four; an unfinished session was read as if it had the fourth."""
     cold = [row("KV tokens", "cold", mode=mode, warmup=Warmup.ENGINE) for mode in ("mtp0", "mtp1")]
