@@ -17,7 +17,7 @@ from harness.report.effects import Effect
 from harness.report.text import signed
 
 WIDTH, ROW, BELOW, LEFT, RIGHT = 900, 26, 40, 272, 236
-SPLIT_LEFT = 190
+SPLIT_LEFT, SPLIT_RIGHT = 190, 282
 LEAST_PCT = 2.0
 """An axis of changes spans at least this much to either side, so that noise does not look like news."""
 
@@ -39,7 +39,7 @@ def decomposition(found: Sequence[Split]) -> Markup:
     """A bar per factor: steps/s and tokens per step; a mark where tok/s came out."""
     height = ROW * len(found) + BELOW
     with svg.drawing(WIDTH, height) as figure:
-        axes = pixel_axes(figure, SPLIT_LEFT, BELOW, WIDTH - RIGHT, height - 2)
+        axes = pixel_axes(figure, SPLIT_LEFT, BELOW, WIDTH - SPLIT_RIGHT, height - 2)
         for row, split in enumerate(found):
             _draw_split(axes, row, split)
         _percent_axis(axes, [s.title for s in found], "candidate against control, % of tok/s")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from harness.judge.case import Case, read_case
 from harness.judge.verdict import judge
 from harness.records import Verdict
 from harness.report import write_report
+from harness.report.decomposition import Part, Split
+from harness.report.effect_plots import decomposition
 from tests.judge.bundles import TRACED, Session
 from tests.report.browser import CHROMIUM, DESKTOP, PHONE, Browser, browser
 from tests.report.bundles import make_bundle
@@ -61,6 +64,40 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
     session = Session(tmp_path_factory.mktemp("named"), TRACED).both(armed=True).candidate(served=served)
     bundle = session.build()
     return write_report(bundle, judge(bundle), read_case(bundle))
+
+
+def cut_off(tab: Browser) -> list[str]:
+    """Texts of pictures that stick out of theirs by more than a pixel."""
+    found = tab.evaluate(
+        """[...document.querySelectorAll('svg')].flatMap(picture => {
+            const room = picture.getBoundingClientRect();
+            return [...picture.querySelectorAll('text')].filter(text => {
+                const box = text.getBoundingClientRect();
+                return box.left < room.left - 1 || box.right > room.right + 1
+                    || box.top < room.top - 1 || box.bottom > room.bottom + 1;
+            }).map(text => text.textContent);
+        })"""
+    )
+    assert isinstance(found, list)
+    return found
+
+
+class TestPictures:
+    def test_no_text_is_cut_off_at_the_edge(self, tab: Browser, plain: Path) -> None:
+        tab.open(plain)
+        assert tab.evaluate("document.querySelectorAll('svg text').length") > 20
+        assert cut_off(tab) == []
+
+    @pytest.mark.parametrize(("pct", "fits"), [(199.9, True), (1e12, False)])
+    def test_nor_is_that_of_a_difference_of_three_digits(
+        self, tab: Browser, tmp_path: Path, pct: float, fits: bool
+    ) -> None:
+        part = Part(1.0, 1.0, math.log1p(pct / 100))
+        split = Split("mtp1", "engine", "warm", 32_768, part, part, part, 1, ())
+        page = tmp_path / "split.html"
+        page.write_text(f"<!doctype html><body>{decomposition([split])}", "utf-8")
+        tab.open(page)
+        assert (cut_off(tab) == []) is fits, "and what does not fit would be found"
 
 
 class TestAsksForNothing:
