@@ -40,4 +40,4 @@ def test_what_says_nothing_or_has_no_gpu_is_not_noted(tmp_path: Path) -> None:
 
 def test_a_launch_without_two_passes_tells_no_difference(tmp_path: Path) -> None:
     row = Session(tmp_path, ON_GPU).both(said_at_start=SAYS, course=(Step.FIRST_PROMPT,)).judge().row(NAME)
-    assert row.reason.endswith("as much as the GPU's; judge speed without enforce-eager")
+    assert row.reason.endswith("run at its speed, too; judge speed without enforce-eager")
