@@ -71,6 +71,15 @@ def both_when_cold(**does: Any) -> Made:
     return lambda root: Session(root, WARM_TOO).both(where=COLD, **does).judge().verdict
 
 
+def no_op_variable(root: Path) -> Verdict:
+    """A session whose candidate is the control with a variable that the engine does not list."""
+    serve = {"env": {"VLLM_NO_SUCH": "1"}}
+    fields = {"name": "candidate", "description": "an arm", "serve": serve}
+    session = Session(root, candidate=Stack.model_validate_json(json.dumps(fields)))
+    said = "Unknown vLLM environment variable detected: VLLM_NO_SUCH"
+    return session.candidate(said_at_start=(said,)).judge().verdict
+
+
 def control(overrides: Mapping[str, object] | None = None, **does: Any) -> Made:
     """A session whose control does this."""
     return lambda root: Session(root, overrides).control(**does).judge().verdict
@@ -431,6 +440,7 @@ CASES: dict[str, Tripped] = {
     "image-differs": Tripped(imaged(looked=True), told=f"ran image sha256:{'2' * 64}"),
     "image-unseen": Tripped(imaged(looked=False), told="nobody looked into its container"),
     "runner": Tripped(runners, told="different model runners"),
+    "unknown-variable": Tripped(no_op_variable, told="nothing else tells the arms apart"),
     "gpu-unwatched": Tripped(gpu(Arm.CONTROL, sampling=None), told="no sampler ran to the end"),
     "gpu-gap": Tripped(
         gpu(Arm.CANDIDATE, sampling=SAMPLED.model_copy(update={"worst_gap_ms": 501.0})), told="501 ms between"
