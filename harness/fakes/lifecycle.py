@@ -69,6 +69,7 @@ def _start(settings: Settings, listen: Callable[[], None], awaited: Iterable[int
 
     write("Triton is installed, but doesn't include CPU backend. Disabling Triton.")
     log(*log_lines.banner(settings))
+    log(*log_lines.unknown_variables(os.environ))
     if settings.faults.hit("secret-in-log"):
         # Put together here, so that no scanner of this repository takes it for a real one.
         token = "hf_" + "aBcDeFgHiJkLmNoP" + "qRsTuVwXyZ01234567"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.fakes.eras import NEWEST, Era
@@ -23,6 +23,8 @@ LOGO = (
     "",
 )
 ENGINE_DEAD = "EngineCore encountered an issue. See stack trace (above) for the root cause."
+VARIABLES = ("VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT", "VLLM_FLASHINFER_AUTOTUNE_CACHE_DIR", "VLLM_NO_USAGE_STATS")
+"""Those of vLLM's list that a launcher sets; its forks know more."""
 PACKAGES = "/opt/venv/lib/python3.11/site-packages"
 
 
@@ -116,6 +118,12 @@ def banner(settings: Settings) -> Iterator[Line]:
         return
     runner = "Model Runner V2 requires Triton; using the V1 model runner instead."
     yield Line("APIServer", "WARNING", "vllm.py:725", runner)
+
+
+def unknown_variables(environ: Mapping[str, str]) -> Iterator[Line]:
+    """What begins like vLLM's variables and is none of those that a launcher sets."""
+    for name in sorted(n for n in environ if n.startswith("VLLM_") and n not in VARIABLES):
+        yield Line("APIServer", "WARNING", "envs.py:2374", f"Unknown vLLM environment variable detected: {name}")
 
 
 def engine_banner(settings: Settings) -> Line:

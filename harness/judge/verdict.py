@@ -41,6 +41,7 @@ from harness.judge.rows import (
     speed,
     startup,
     thermal,
+    variables,
 )
 from harness.judge.voids import without_voided
 from harness.records import Row, Verdict
@@ -72,6 +73,7 @@ SUBJECTS: tuple[Callable[[Case], Iterator[Row]], ...] = (
     health.rows,
     images.rows,
     resolved.rows,
+    variables.rows,
     gpu_health.rows,
     thermal.rows,
     client.rows,

@@ -69,6 +69,8 @@ class GpuState(Record):
     free_bytes: int | None
     processes: tuple[GpuProcess, ...] | None
     """None where the driver does not list them."""
+    busy_pct: int | None = None
+    """Share of the last second or less in which a kernel ran; None where it is not told, or was not asked."""
 
 
 class GpuEvent(Record):

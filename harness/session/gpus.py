@@ -20,6 +20,10 @@ UNEXPLAINED_BYTES = 1 << 30
 """More in use than this before the first launch, with nobody who draws or computes, is somebody who is not listed."""
 
 
+BUSY_PCT = 90
+"""A GPU that is busier than this all the time, with nobody listed on it, hangs in a kernel that nobody can end."""
+
+
 class GpuGuard:
     """Watches some GPUs for one launch.
 
@@ -56,15 +60,13 @@ class GpuGuard:
             files = (self._folder.gpu_samples_file, self._folder.gpu_events_file)
             self._sampler = GpuSampler(self._uuids, *files, self._hz)
             states = _Latest(self._sampler)
-            free = until(lambda: not _taken(states.look(), self._baseline), self._release_s)
+            free = until(lambda: not self._not_free(states.look()), self._release_s)
         except (SetupFailure, SamplerDied) as e:
             raise LaunchFailed(GPU_STAGE, str(e)) from e
         self._watch = self._watch.model_copy(update={"facts": self._sampler.facts, "before": states.seen})
         if not free:
             waited = f"waited {self._release_s:g} s (timeouts.gpu_release_s)"
-            raise LaunchFailed(
-                GPU_STAGE, f"{_taken(states.seen, self._baseline)}; {waited}; end it, or use another GPU"
-            )
+            raise LaunchFailed(GPU_STAGE, f"{self._not_free(states.seen)}; {waited}; end it, or use another GPU")
         for state in states.seen:
             if state.used_bytes is not None:
                 self._baseline.setdefault(state.gpu, state.used_bytes)
@@ -112,6 +114,10 @@ class GpuGuard:
                 self._note(e)
         return self.watch
 
+    def _not_free(self, states: Sequence[GpuState]) -> str:
+        """Why nothing may be started here, or ''."""
+        return "; ".join(filter(None, (_taken(states, self._baseline), _wedged(states))))
+
     def _do(self, action: Callable[[GpuSampler], object]) -> None:
         if self._sampler is not None and not self._watch.fault:
             try:
@@ -153,6 +159,16 @@ def _taken(states: Sequence[GpuState], was_used: Mapping[str, int], known: froze
             held = "held by nobody that the driver lists"
             faults.append(f"{state.gpu} has {more >> 20:,} MiB more in use than when it is free, {held}")
     return "; ".join(faults)
+
+
+def _wedged(states: Sequence[GpuState]) -> str:
+    """GPUs that compute though nobody is there, as after a collective that hung; '' without any.
+
+    A desktop may keep its GPU as busy, and where processes are not listed nobody can tell.
+    """
+    busy = (s for s in states if s.processes == () and s.busy_pct is not None and s.busy_pct > BUSY_PCT)
+    told = "and the driver lists nobody on it: it hangs; reset it (nvidia-smi --gpu-reset), or restart the host"
+    return "; ".join(f"{s.gpu} is {s.busy_pct} % busy, {told}" for s in busy)
 
 
 def _names(users: Sequence[GpuProcess]) -> str:

@@ -104,6 +104,17 @@ def test_arms_on_different_model_runners_are_not_comparable(tmp_path: Path) -> N
     assert (row.control, row.candidate) == ("runner V1", "runner V2")
 
 
+def test_arms_that_differ_only_in_a_variable_that_nothing_reads_are_named(tmp_path: Path) -> None:
+    candidate = stack(tmp_path, "no-op", VLLM_EXL3_PREFILL_FP8="1")
+    arms = ("--profile", str(fake_profile(tmp_path)), "--candidate", str(candidate))
+    done = run(tmp_path / "results", *arms, "-k", "first_prompt")
+    row = done.row("variables of the stacks")
+    assert (row.word, row.control, row.candidate) == (Word.WARN, None, "VLLM_EXL3_PREFILL_FP8"), done.out
+    assert done.code == ExitCode.PASS
+    file, _, line = row.sources[0].rpartition(":")
+    assert b"VLLM_EXL3_PREFILL_FP8" in (done.bundle.root / file).read_bytes().split(b"\n")[int(line) - 1]
+
+
 class TestErrorsWhileServing:
     def test_one_that_only_the_candidate_prints_fails(self, tmp_path: Path) -> None:
         done = session(tmp_path, "-k", "identity", candidate="error-line@3")

@@ -296,6 +296,13 @@ class TestNotFree:
             assert f"GPU-0 is in use by {NAME} (pid {pid}, 9,000 MiB)" in record.reason
             assert launch.mark_ns("process started") is None
 
+    def test_a_gpu_that_hangs_without_a_process_keeps_the_session_from_starting(self, bench: GpuBench) -> None:
+        bench.settings.append("timeouts.gpu_release_s=0.3")
+        bench.gpus = (Gpu("GPU-0", values={"gpu_pct": 100}),)
+        done = bench.run()
+        assert (done.code, done.verdict.verdict) == (ExitCode.SETUP_FAILURE, Word.SETUP_FAILURE), done.out
+        assert "GPU-0 is 100 % busy, and the driver lists nobody on it" in done.row("served to the end").reason
+
     def test_memory_that_does_not_return_keeps_the_next_launch_from_starting(self, bench: GpuBench) -> None:
         bench.settings.append("timeouts.gpu_release_s=0.3")
         done = bench.run(candidate="gpu-lingers=600", control="gpu-lingers=600")

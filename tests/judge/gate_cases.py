@@ -33,6 +33,7 @@ from .gate_sessions import (
     looked,
     near_tie,
     near_tie_between_states,
+    no_op_variable,
     plain,
     probed,
     runners,
@@ -225,4 +226,5 @@ CASES: dict[str, Tripped] = {
         "identity, candidate vs control",
         "prefix_hits: the client counts 0",
     ),
+    "unknown-variable": Tripped(no_op_variable, told="nothing else tells the arms apart"),
 }

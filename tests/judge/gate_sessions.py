@@ -48,6 +48,15 @@ def both_when_cold(**does: Any) -> Made:
     return lambda root: Session(root, WARM_TOO).both(where=COLD, **does).judge().verdict
 
 
+def no_op_variable(root: Path) -> Verdict:
+    """A session whose candidate is the control with a variable that the engine does not list."""
+    serve = {"env": {"VLLM_NO_SUCH": "1"}}
+    fields = {"name": "candidate", "description": "an arm", "serve": serve}
+    session = Session(root, candidate=Stack.model_validate_json(json.dumps(fields)))
+    said = "Unknown vLLM environment variable detected: VLLM_NO_SUCH"
+    return session.candidate(said_at_start=(said,)).judge().verdict
+
+
 def control(overrides: Mapping[str, object] | None = None, **does: Any) -> Made:
     """A session whose control does this."""
     return lambda root: Session(root, overrides).control(**does).judge().verdict

@@ -66,6 +66,7 @@ END_TO_END: dict[str, str] = {
     "source-check-vanished": "test_source_checks::test_a_test_that_vanished_is_reported",
     "image-differs": "test_patched_sessions::test_a_file_that_changes_in_the_running_container_is_a_setup_failure",
     "runner": "test_every_gate::test_arms_on_different_model_runners_are_not_comparable",
+    "unknown-variable": "test_every_gate::test_arms_that_differ_only_in_a_variable_that_nothing_reads_are_named",
     "prompts-changed": "test_text_prompts::test_a_prompt_that_is_not_what_was_frozen_voids",
     "tokenizers-differ": "test_text_prompts::test_another_tokenizer_in_one_arm_is_said",
     "gpu-unwatched": "test_gpu_sessions::test_a_sampler_that_was_killed",

@@ -86,6 +86,36 @@ def test_somebody_who_computes_there_is_named(host: Path, guard: Callable[..., G
     assert caught.value.stage == GPU_STAGE
 
 
+def test_a_gpu_that_hangs_in_a_kernel_of_nobodys_is_not_free(host: Path, guard: Callable[..., GpuGuard]) -> None:
+    """As after a hung collective: no process, no memory in use, all SMs busy at 120 W."""
+    write_host(host, Host((Gpu("GPU-0", values={"gpu_pct": 100, "power_mw": 120_000}),)))
+    with pytest.raises(LaunchFailed, match="GPU-0 is 100 % busy, and the driver lists nobody on it") as caught:
+        guard().begin()
+    assert caught.value.stage == GPU_STAGE
+
+
+@pytest.mark.parametrize(
+    "gpu",
+    [
+        Gpu("GPU-0", values={"gpu_pct": 90}),
+        Gpu("GPU-0", values={"gpu_pct": 100}, unreadable={"users": "NOT_SUPPORTED"}),
+        Gpu("GPU-0", unreadable={"gpu_pct": "NOT_SUPPORTED"}),
+    ],
+    ids=["less-busy", "processes-not-listed", "not-told"],
+)
+def test_a_gpu_of_which_that_cannot_be_said_is_let_be(host: Path, guard: Callable[..., GpuGuard], gpu: Gpu) -> None:
+    write_host(host, Host((gpu,)))
+    guard().begin()
+
+
+def test_a_desktop_may_keep_its_gpu_busy(host: Path, guard: Callable[..., GpuGuard]) -> None:
+    write_host(host, Host((Gpu("GPU-0", values={"gpu_pct": 100}),)))
+    register(host, HERE, ("GPU-0",), 300, compute=False)
+    one = guard()
+    one.begin()
+    assert watched(one).before[0].busy_pct == 100
+
+
 def test_somebody_who_only_draws_is_let_be(host: Path, guard: Callable[..., GpuGuard]) -> None:
     register(host, HERE, ("GPU-0",), 3_000, compute=False)
     one = guard()

@@ -25,9 +25,7 @@ def rows(case: Case) -> Iterator[Row]:
     said = {x.folder.id: (x, found[0]) for side in sides for x in side if (found := x.of_kind(Kind.EAGER))}
     if not said:
         return
-    reason = (
-        "no CUDA graphs: the host starts every kernel, so decode and short prompts are its speed, too, not the GPU's"
-    )
+    reason = "no CUDA graphs: the host starts every kernel, and decode and short prompts run at its speed, too"
     judged = (x for cell in case.cells if cell.cache is Cache.WARM for _, side in cell.arms() for x in side)
     spread = max((s for x in judged if x.folder.id in said for s in _spreads(x, case.contexts)), default=None)
     if spread is not None:

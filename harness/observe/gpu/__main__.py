@@ -70,8 +70,9 @@ def obey(sampler: Sampler, commands: Iterable[str] | IO[str]) -> None:
 
 
 def look(sampler: Sampler) -> dict[str, Any]:
-    """Everything now: memory in use per GPU in bytes, and the processes; null where it cannot be read."""
+    """Everything now: memory per GPU in bytes, processes, and how busy it is; null where it cannot be read."""
     users = sampler.read_state()
+    busy = sampler.busy_pct()
     memories = sampler.read_memory()
     sampler.journal.flush()
     return {
@@ -81,8 +82,9 @@ def look(sampler: Sampler) -> dict[str, Any]:
                 "used_bytes": None if memory is None else memory.used,
                 "free_bytes": None if memory is None else memory.free,
                 "processes": processes,
+                "busy_pct": busy_pct,
             }
-            for device, memory, processes in zip(sampler.devices, memories, users, strict=True)
+            for device, memory, processes, busy_pct in zip(sampler.devices, memories, users, busy, strict=True)
         ]
     }
 

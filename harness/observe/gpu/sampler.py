@@ -105,6 +105,10 @@ class Sampler:
         with self._state_lock:
             return [self._read_state(gpu, device) for gpu, device in enumerate(self.devices)]
 
+    def busy_pct(self) -> list[int | None]:
+        """Share of the driver's last period in which a kernel ran, per GPU."""
+        return [self._value(gpu, device, Field.GPU_PCT) for gpu, device in enumerate(self.devices)]
+
     def _read_state(self, gpu: int, device: Device) -> list[dict[str, Any]] | None:
         values = [self._value(gpu, device, f) for f in Field]
         self.journal.add(["state", self.now_ns(), self.nvml.wall_ns(), gpu, *values])

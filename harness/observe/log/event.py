@@ -19,6 +19,8 @@ class Kind(StrEnum):
 
     VERSION = "server version"
     ARGUMENTS = "non-default arguments"
+    UNKNOWN_VARIABLE = "unknown variable"
+    """A variable of the environment that begins like vLLM's and is in no list of its."""
     ARCHITECTURE = "architecture"
     MAX_MODEL_LEN = "maximum model length"
     BATCHED_TOKENS = "batched tokens"

@@ -59,6 +59,11 @@ CASES: list[tuple[Kind, str, dict[str, Value]]] = [
     (Kind.VERSION, "vLLM API server version 0.20.2rc1.dev2+x", {"version": "0.20.2rc1.dev2+x"}),
     (Kind.VERSION, " \u2584\u2584 \u2584\u2588 \u2588     \u2588  version 0.25.1", {"version": "0.25.1"}),
     (Kind.ARGUMENTS, "non-default args: {'port': 8000}", {"arguments": "{'port': 8000}"}),
+    (
+        Kind.UNKNOWN_VARIABLE,
+        "Unknown vLLM environment variable detected: VLLM_PCIE_DMA_FP8",
+        {"variable": "VLLM_PCIE_DMA_FP8"},
+    ),
     (Kind.ARCHITECTURE, "Resolved architecture: MiMoMTPModel", {"architecture": "MiMoMTPModel"}),
     (Kind.MAX_MODEL_LEN, "Using max model len 33000", {"tokens": 33000}),
     (Kind.BATCHED_TOKENS, "Chunked prefill is enabled with max_num_batched_tokens=8192.", {"tokens": 8192}),

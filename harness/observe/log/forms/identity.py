@@ -13,6 +13,11 @@ FORMS: tuple[Form, ...] = (
     form(Kind.VERSION, "server version ", r"vLLM (?:API )?server version (?P<version>[^\s,]+)"),
     form(Kind.VERSION, "  version ", r"\u2588  version (?P<version>\S+)$"),
     form(Kind.ARGUMENTS, "non-default args: ", r"non-default args: (?P<arguments>.+)"),
+    form(
+        Kind.UNKNOWN_VARIABLE,
+        "Unknown vLLM environment variable",
+        r"Unknown vLLM environment variable detected: (?P<variable>\w{1,200})",
+    ),
     form(Kind.ARCHITECTURE, "Resolved architecture: ", r"Resolved architecture: (?P<architecture>\w+)"),
     form(Kind.MAX_MODEL_LEN, "Using max model len ", rf"Using max model len (?P<tokens>{NUMBER})"),
     form(
