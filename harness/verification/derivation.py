@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -12,7 +13,8 @@ from harness.evidence.names import printable
 from harness.evidence.origin import origin
 from harness.evidence.strict_json import parse
 from harness.records import Origin
-from harness.verification.differences import differences, file_difference
+from harness.verification.differences import Difference, differences, file_difference
+from harness.verification.rows import row_differences
 from harness.verification.subject import Found, Subject
 
 VERDICT = "verdict.json"
@@ -51,8 +53,8 @@ def check_verdict(subject: Subject) -> Found:
     verdict = subject.verdict
     found: Any = verdict.model_dump(mode="json")
     mismatches = [
-        Mismatch(VERDICT, field, one, f"{other}{_where(field, found)}")
-        for field, one, other in differences(said, found)
+        Mismatch(VERDICT, field, one, None if other is None else f"{other}{_where(row)}")
+        for (field, one, other), row in _parted(said, found)
     ]
     if not mismatches:
         again = subject.derived_report.parent / VERDICT
@@ -117,12 +119,20 @@ def _named(found: Origin) -> str:
     return f"harness {found.version}, {commit}{changed}"
 
 
-def _where(field: str, found: Any) -> str:
+def _parted(said: Any, found: dict[str, Any]) -> Iterator[tuple[Difference, Any]]:
+    """Every difference, with the row that it is of."""
+    theirs = said.get("rows") if isinstance(said, dict) else None
+    if not isinstance(theirs, list):
+        yield from ((difference, None) for difference in differences(said, found))
+        return
+    yield from ((difference, None) for difference in differences(said | {"rows": []}, found | {"rows": []}))
+    yield from row_differences(theirs, found["rows"])
+
+
+def _where(row: Any) -> str:
     """The evidence that a row's figure was derived from."""
-    parts = field.split(".")
-    if parts[0] != "rows" or len(parts) < 3 or int(parts[1]) >= len(found["rows"]):
+    if row is None:
         return ""
-    row = found["rows"][int(parts[1])]
     sources = ", ".join(row["sources"][:2])
     return f" ({row['name']}{f', from {sources}' if sources else ''})"
 

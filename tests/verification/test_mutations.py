@@ -235,8 +235,11 @@ class TestFigures:
         ]
 
     def test_a_dropped_row_is_named(self, root: Path) -> None:
-        edit(root / "verdict.json", lambda v: v["rows"].pop())
-        assert any(t.startswith("verdict.json: rows.length: ") for t in told(root, "verdict"))
+        rows = json.loads((root / "verdict.json").read_bytes())["rows"]
+        edit(root / "verdict.json", lambda v: v["rows"].pop(3))
+        [line] = told(root, "verdict")
+        assert line.startswith("verdict.json: rows.3: says nothing, is ")
+        assert rows[3]["name"] in line
 
     def test_other_bytes_of_the_same_figures_are_named(self, root: Path) -> None:
         tree = json.loads((root / "verdict.json").read_bytes())
