@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.config.model import Context
+from harness.config.course import Context
 from harness.session.live import LiveLaunch
 
 pytestmark = pytest.mark.course("first-prompt")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness.client.asks import Sampling
 from harness.client.prompts import DEFAULT_IDS_BELOW
-from harness.config.model import Context
+from harness.config.course import Context
 from harness.errors import SetupFailure
 from harness.evidence.bundle import Bundle, LaunchDir, write_json, write_record
 from harness.launch.caches import LaneCaches

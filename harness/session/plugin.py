@@ -18,7 +18,7 @@ import pytest
 if TYPE_CHECKING:  # a pytest run of somebody else must not pay for these
     from harness.checks.evidence import Checked
     from harness.config.checks import Check
-    from harness.config.model import Context
+    from harness.config.course import Context
     from harness.records import PlannedLaunch
     from harness.session.checking import SourceChecks
     from harness.session.conductor import Conductor

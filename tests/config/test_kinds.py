@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from harness.config.course import LADDER, Course, Rung
 from harness.config.kinds import KINDS, RequestKind
 from harness.config.load import load_profile
-from harness.config.model import LADDER, Course, Rung
 from harness.errors import ConfigError
 from harness.paths import PROJECT
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel
 
 from harness.client.prompts import PromptKey, prompt_ids, prompt_sha256
-from harness.config.model import Context
+from harness.config.course import Context
 from harness.evidence.bundle import Bundle, LaunchDir, write_json, write_record
 from harness.forge.recipe import Recipe
 from harness.records import (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.config.model import Context, Course, Mode, Model, PlanConfig, Profile, Stack
+from harness.config.course import Context, Course
+from harness.config.model import Mode, Model, PlanConfig, Profile, Stack
 from harness.evidence.bundle import Bundle, write_record
 from harness.evidence.manifest import seal
 from harness.records import HostFacts, Lock, Origin, Plan, PlannedLaunch, Run
