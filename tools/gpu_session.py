@@ -141,7 +141,7 @@ def follow(arguments: argparse.Namespace) -> int:
     out.mkdir(parents=True, exist_ok=True)
     sent_file = folder / "sent"
     sent = set(sent_file.read_text("utf-8").split("\n")) if sent_file.exists() else set()
-    ready = [p for p in sorted((folder / "out").glob("*")) if p.name not in sent and p.suffix != ".partial"]
+    ready = [p for p in sorted((folder / "out").glob("*")) if _as_it_is(p) not in sent and p.suffix != ".partial"]
     running = [one.name for one in State.read(folder / STATE).steps.values() if one.status is Status.RUNNING]
     left = ALL_BYTES
     small = [path for path in ready if not _too_large(path)]
@@ -149,8 +149,8 @@ def follow(arguments: argparse.Namespace) -> int:
         if path.stat().st_size > left:
             break  # the next call's
         left -= path.stat().st_size
+        sent.add(_as_it_is(path))  # before it is copied: what changes meanwhile goes once more
         shutil.copyfile(path, out / path.name)
-        sent.add(path.name)
     folder.mkdir(parents=True, exist_ok=True)
     sent_file.write_text("\n".join(sorted(sent)), "utf-8")
     for name in running:
@@ -184,6 +184,12 @@ def hand_out_partly(folder: Path, out: Path, step: str, left: int) -> int:
         return 0
     shutil.copyfile(made, out / made.name)
     return made.stat().st_size
+
+
+def _as_it_is(path: Path) -> str:
+    """A file that is written again, as a program's figures are after every scene, is handed out again."""
+    status = path.stat()
+    return f"{path.name} {status.st_size} {status.st_mtime_ns}"
 
 
 def _too_large(path: Path) -> bool:

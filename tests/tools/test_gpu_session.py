@@ -53,6 +53,15 @@ def test_what_is_finished_comes_home_once(visit: Visit) -> None:
     assert visit.follow() == ["two.tgz"]
 
 
+def test_a_file_that_was_written_again_comes_home_again(visit: Visit) -> None:
+    """The figures of a program's second scene stayed on a machine that went back."""
+    visit.finished("figures.json", 10)
+    assert visit.follow() == ["figures.json"]
+    assert visit.follow() == []
+    visit.finished("figures.json", 20)
+    assert visit.follow() == ["figures.json"]
+
+
 def test_what_runs_comes_home_as_far_as_it_is_with_every_call(visit: Visit) -> None:
     """Two visits were lost with the sessions that ran: the machine went back between two calls."""
     bundle = visit.root / "results" / "s-1"
