@@ -18,7 +18,7 @@ COUNTS, JIT, PROMPTS = "counts agree", "late JIT (engine's monitor)", "identity,
 
 CLOCK_IS_SET = """
 import datetime as clock, sys
-from harness.session import live
+from harness.session import live, timeline
 
 class Clock(clock.datetime):
     ahead = clock.timedelta()
@@ -33,7 +33,7 @@ def stop(self, *arguments, really=live.LiveLaunch.stop, **named):
     really(self, *arguments, **named)
     Clock.ahead = clock.timedelta()
 
-live.datetime = Clock
+timeline.datetime = Clock
 live.LiveLaunch.stop = stop
 from harness.cli import main
 sys.exit(main(["run", *sys.argv[1:]]))
