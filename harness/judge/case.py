@@ -235,6 +235,11 @@ def _as_judged(launch: LaunchEvidence) -> LaunchEvidence:
     return replace(launch, windows=()) if not_begun(launch) else launch
 
 
+def launches_of(cells: Sequence[Cell], arm: Arm) -> list[LaunchEvidence]:
+    """Launches of one arm, cell by cell."""
+    return [x for cell in cells for x in dict(cell.arms())[arm]]
+
+
 def completed(launch: LaunchEvidence) -> bool:
     """True for a launch that ran its course and was stopped by us, or died of a probe that comes last."""
     record = launch.record

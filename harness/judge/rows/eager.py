@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.judge.case import Case
+from harness.judge.case import Case, launches_of
 from harness.judge.rates import decode_pass
 from harness.judge.read import LaunchEvidence
 from harness.observe.log import Kind
@@ -18,15 +18,13 @@ def rows(case: Case) -> Iterator[Row]:
     """One row where an engine on GPUs says that it is eager; nothing for the others, or one on the CPU."""
     if not case.plan.profile.host.gpus:
         return
-    sides = [
-        [x for cell in case.cells for arm, side in cell.arms() if arm is wanted for x in side if x.ready_ns is not None]
-        for wanted in Arm
-    ]
+    sides = [[x for x in launches_of(case.cells, arm) if x.ready_ns is not None] for arm in Arm]
     said = {x.folder.id: (x, found[0]) for side in sides for x in side if (found := x.of_kind(Kind.EAGER))}
     if not said:
         return
     reason = "no CUDA graphs: the host starts every kernel, and decode and short prompts run at its speed, too"
-    judged = (x for cell in case.cells if cell.cache is Cache.WARM for _, side in cell.arms() for x in side)
+    warm = [cell for cell in case.cells if cell.cache is Cache.WARM]
+    judged = (x for arm in Arm for x in launches_of(warm, arm))
     spread = max((s for x in judged if x.folder.id in said for s in _spreads(x, case.contexts)), default=None)
     if spread is not None:
         reason += f"; decode passes of one warm launch differ by up to {spread:.1f} %"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from harness.config.claims import KvTokensMinChange
@@ -86,7 +86,8 @@ def _row(cell: Cell, margin_pct: float, declared: KvTokensMinChange | None) -> R
         if declared is not None and all(within(declared, a, b) for a, b in pairs):
             beyond = f"beyond the margin of {margin_pct:g} %, and inside the declared cost of {bound_text(declared)}"
             return row(Word.NOTE, f"{difference}: {beyond}")
-        if (own := _own_spread_pct(pairs)) >= -worst:
+        # What a start loses by chance is not the candidate's doing.
+        if (own := loss_pct([a for a, _ in pairs])) >= -worst:
             chance = f"the control's own starts differ by {own:.3f} %, as much as that"
             return row(Word.INCONCLUSIVE, f"{difference}: {chance}")
         return row(Word.FAIL, f"{difference}: beyond the margin of {margin_pct:g} %")
@@ -95,10 +96,9 @@ def _row(cell: Cell, margin_pct: float, declared: KvTokensMinChange | None) -> R
     return row(Word.IMPROVED if worst > margin_pct else Word.PASS, difference)
 
 
-def _own_spread_pct(pairs: list[tuple[int, int]]) -> float:
-    """How far the control's own starts are apart: what a start loses by chance is not the candidate's doing."""
-    control = [a for a, _ in pairs]
-    return (max(control) - min(control)) / max(control) * 100
+def loss_pct(tokens: Sequence[int]) -> float:
+    """The least against the most of several starts, per cent of the most; 0 where there is only one or none."""
+    return (max(tokens) - min(tokens)) / max(tokens) * 100 if tokens and max(tokens) else 0.0
 
 
 def _shown(launch: LaunchEvidence) -> int | None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.judge.case import Case, Cell
+from harness.judge.case import Case, Cell, launches_of
 from harness.judge.read import LaunchEvidence
-from harness.judge.rows.kv import from_log, from_metrics, sources
+from harness.judge.rows.kv import from_log, from_metrics, loss_pct, sources
 from harness.records import Row
 from harness.words import Arm, Cache, Warmup, Word
 
@@ -31,17 +31,12 @@ def rows(case: Case) -> Iterator[Row]:
     """One row per mode and warm-up state with several starts of an arm: they differ in nothing but the caches."""
     for mode, warmup in dict.fromkeys((c.mode, c.warmup) for c in case.cells):
         cells = [c for c in case.cells if (c.mode, c.warmup) == (mode, warmup)]
-        if any(len(side) > 1 for side in (_launches(cells, arm) for arm in Arm)):
+        if any(len(side) > 1 for side in (launches_of(cells, arm) for arm in Arm)):
             yield _row(mode, warmup, cells, case.plan.profile.gates.kv_tokens_pct)
 
 
-def loss_pct(tokens: Sequence[int]) -> float:
-    """The least against the most, per cent of the most; 0 where there is only one or none."""
-    return 100 * (max(tokens) - min(tokens)) / max(tokens) if tokens and max(tokens) else 0.0
-
-
 def _row(mode: str, warmup: Warmup, cells: Sequence[Cell], margin_pct: float) -> Row:
-    sides = {arm: _starts(_launches(cells, arm)) for arm in Arm}
+    sides = {arm: _starts(launches_of(cells, arm)) for arm in Arm}
     losses = {arm: loss_pct([s.tokens for s in side]) for arm, side in sides.items()}
     beyond = [arm for arm in Arm if losses[arm] > margin_pct]
     if any(len(side) < 2 for side in sides.values()):
@@ -65,10 +60,6 @@ def _row(mode: str, warmup: Warmup, cells: Sequence[Cell], margin_pct: float) ->
         reason=reason,
         sources=tuple(s for cell in cells for s in sources(cell)),
     )
-
-
-def _launches(cells: Sequence[Cell], arm: Arm) -> list[LaunchEvidence]:
-    return [x for cell in cells for side_arm, side in cell.arms() if side_arm is arm for x in side]
 
 
 def _starts(launches: Sequence[LaunchEvidence]) -> list[Start]:
