@@ -15,9 +15,8 @@ from harness.config.model import Profile
 from harness.errors import QualifyError
 from harness.paths import PROJECT, results_root
 from harness.session.compose import engine_command
-from harness.session.host import choose_profile, gpus
+from harness.session.host import profile_of_this_host
 from harness.session.opening import engine_version
-from harness.session.visible import visible
 
 FREE_GIB_NEEDED = 5
 MEMORY_GIB_NEEDED = 6
@@ -55,7 +54,7 @@ def _profile(name: str | None) -> tuple[Profile | None, Finding]:
     try:
         if name is not None:
             return load_profile(name).model, Finding("ok", "profile", name)
-        choice = choose_profile(visible(gpus(), os.environ))
+        choice = profile_of_this_host()
         text = f"{choice.profile} ({choice.why})"
         return load_profile(choice.profile).model, Finding("ok", "profile for this host", text)
     except QualifyError as e:

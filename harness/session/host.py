@@ -70,6 +70,16 @@ def counted(names: Sequence[str]) -> str:
     return ", ".join(f"{names.count(n)}x {n}" for n in dict.fromkeys(names))
 
 
+def profile_of_this_host() -> Choice:
+    """The shipped profile for the GPUs that the environment leaves us, and what leaves them.
+
+    Raises:
+        SetupFailure: the driver does not answer, or the environment names a GPU that is not there.
+    """
+    choice, left = choose_profile(visible(gpus(), os.environ)), restriction(os.environ)
+    return Choice(choice.profile, f"{choice.why} (with {left})") if left else choice
+
+
 def choose_profile(found: tuple[Gpu, ...]) -> Choice:
     """The shipped profile for these GPUs: those that are ours to use."""
     names = [g.name for g in found]

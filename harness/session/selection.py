@@ -11,8 +11,7 @@ from pathlib import Path
 from harness.config.load import Loaded, load_profile, load_stack
 from harness.config.model import Profile, Stack
 from harness.config.options import from_arguments, from_environment
-from harness.session.host import choose_profile, gpus
-from harness.session.visible import restriction, visible
+from harness.session.host import profile_of_this_host
 from harness.words import Arm
 
 
@@ -74,6 +73,5 @@ def profile_name(asked: str | None) -> tuple[str, str]:
         return asked, "option --profile"
     if named := os.environ.get("QUALIFY_PROFILE"):
         return named, "environment QUALIFY_PROFILE"
-    choice = choose_profile(visible(gpus(), os.environ))
-    left = restriction(os.environ)
-    return choice.profile, f"{choice.why} (with {left})" if left else choice.why
+    choice = profile_of_this_host()
+    return choice.profile, choice.why

@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import SetupFailure
 from harness.fakes import nvml
-from harness.session.host import choose_profile, gpus, gpus_of_lanes
+from harness.session.host import choose_profile, gpus, gpus_of_lanes, profile_of_this_host
 from harness.session.visible import CUDA, GPUS, Gpu
 from harness.words import ExitCode
 from tests.judge.bundles import small_profile
@@ -133,6 +133,16 @@ def test_only_the_gpus_that_the_environment_names_are_used(
     assert gpus_of_lanes(profile) == (("GPU-0",),)
     monkeypatch.setenv("QUALIFY_GPUS", "GPU-1")
     assert gpus_of_lanes(profile) == (("GPU-1",),)
+
+
+def test_the_profile_is_that_of_the_gpus_that_are_left_and_the_reason_names_the_variable(
+    host: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host(RTX5090, RTX5090)
+    assert profile_of_this_host().profile == "cpu-forged"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    choice = profile_of_this_host()
+    assert (choice.profile, choice.why) == ("rtx5090", f"one {RTX5090} (with CUDA_VISIBLE_DEVICES=1)")
 
 
 def test_too_few_of_them_are_told_with_the_variable(host: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
