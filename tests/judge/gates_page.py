@@ -76,7 +76,7 @@ END_TO_END: dict[str, str] = {
     "gpu-power": "test_gpu_sessions::test_it_says_what_broke_and_is_no_judgement",
     "gpu-errors-control": "test_gpu_sessions::test_it_says_what_broke_and_is_no_judgement",
     "gpu-errors": "test_gpu_sessions::test_a_gpu_that_breaks_under_the_candidate",
-    "thermal": "test_gpu_sessions::test_one_that_still_warms_up_when_the_time_is_over_is_named",
+    "thermal": "test_thermal_sessions::test_one_that_still_warms_up_when_the_time_is_over_is_named",
     "gpu-not-back": "test_gpu_sessions::test_memory_that_does_not_return_keeps_the_next_launch_from_starting",
     "launch-missing": "test_interruption::test_ctrl_c_keeps_the_evidence_and_leaves_nothing_running",
     "launch-order": "test_every_gate::test_a_launch_that_began_earlier",
