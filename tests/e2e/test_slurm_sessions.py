@@ -42,10 +42,11 @@ def node(bench: GpuBench) -> GpuBench:
 def test_a_job_measures_on_its_own_gpus_and_on_no_others(slurm: Cluster, node: GpuBench) -> None:
     results = node.folder / "results"
     qualify = (sys.executable, "-m", "harness.cli", "run", *node.options(), "--set", "host.gpus=2")
-    with slurm.start("srun", *TWO, "cat", env=environment(results)) as other:
+    with slurm.start("srun", *TWO, "sleep", "600", env=environment(results)) as other:
         wait_for(lambda: "R" in slurm.do("squeue", "--noheader", "--format=%t"))  # it has the first two
         done = slurm.start("srun", *TWO, *qualify, env=environment(results, node.env))
         out, _ = done.communicate(timeout=240)
+        assert other.poll() is None, "the other job is over, and its GPUs were free to give"
         other.terminate()
     session = Finished(done.returncode, out, results)
     assert session.code == ExitCode.PASS, out
