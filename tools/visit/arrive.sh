@@ -1,7 +1,7 @@
 #!/bin/bash
 # On the machine, once every part of the kit lies in PARTS: install, prepare, and begin a plan. Returns while it works.
 #
-#   arrive.sh PARTS RUN PLANS MINUTES [MORE...]    RUN is what pack.sh made, PLANS file names of tools/visits: h200,h200x2
+#   arrive.sh PARTS RUN PLANS MINUTES [MORE...]    RUN is what pack.sh made, PLANS file names of tools/visits: h200x2,h200
 #
 # `install.sh vllm PARTS /tmp/site` may run before, as soon as vLLM's own parts are there; it leaves PARTS/vllm.done.
 # Afterwards: . /tmp/env.sh; cd /tmp/qualify; python3 -m tools.gpu_session follow --folder /tmp/visit --out DIR --seconds N
