@@ -20,12 +20,13 @@ from harness.judge.looks import first_look
 from harness.judge.read import LaunchEvidence
 from harness.judge.rows import kinds as kind_rows
 from harness.judge.verdict import judge, judge_case
-from harness.records import ArmImage, Lock, RequestRecord, Usage, Verdict
+from harness.records import ArmImage, Lock, RequestRecord, Verdict
 from harness.records.client import SelfTest
 from harness.words import Arm, Step
 from tests.checks.local import ended
 from tests.checks.written import junit, write_check
 
+from .asked import asked
 from .bundles import COLD, WARM, WARM_TOO, Session, stack
 from .gpus import only, seen_case
 from .test_client_rows import GOOD as SELF_TEST
@@ -217,28 +218,11 @@ def probed(**does: Any) -> Made:
 
 
 def _asked(kind: str, *, complete: bool) -> RequestRecord:
-    return RequestRecord(
-        request="0001",
-        window="request-kinds/0/0",
-        step=Step.REQUEST_KINDS,
-        context_tokens=None,
-        pass_number=0,
-        index=0,
-        kind=kind,
-        prompt_sha256="a" * 64,
-        prompt_tokens=4,
-        asked_tokens=1,
-        sampling={},
-        status=200 if complete else 400,
-        begin_ns=0,
-        sent_ns=10,
-        event_ns=(20,) if complete else (),
-        event_tokens=(1,) if complete else (),
-        end_ns=90,
-        usage=Usage(prompt_tokens=4, completion_tokens=1) if complete else None,
-        finish_reason="length" if complete else None,
-        error=None if complete else "HTTP 400: refused",
-    )
+    place: dict[str, Any] = {"window": "request-kinds/0/0", "step": Step.REQUEST_KINDS, "kind": kind}
+    if complete:
+        return asked(**place)
+    nothing: dict[str, Any] = {"event_ns": (), "event_tokens": (), "usage": None, "finish_reason": None}
+    return asked(**place, **nothing, status=400, error="HTTP 400: refused")
 
 
 def runners(root: Path) -> Verdict:

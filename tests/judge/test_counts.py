@@ -12,6 +12,7 @@ from harness.observe.prometheus import Delta
 from harness.records import RequestRecord, Row, Usage, Window
 from harness.words import ExitCode, Step, Word
 
+from .asked import asked
 from .bundles import COURSE, WARM, WARM_TOO, Judged, Session, stack
 
 REQUESTS, COUNTS, KNOWN = "requests served in full", "counts agree", "known answers"
@@ -88,28 +89,9 @@ def test_a_void_pair_is_left_out_of_the_test_of_speed(tmp_path: Path) -> None:
 
 
 def request(tokens: int = 4, **changes: Any) -> RequestRecord:
-    record = RequestRecord(
-        request="0001",
-        window="decode/48/0",
-        step=Step.DECODE,
-        context_tokens=48,
-        pass_number=0,
-        index=0,
-        prompt_sha256="a" * 64,
-        prompt_tokens=48,
-        asked_tokens=tokens,
-        sampling={},
-        status=200,
-        begin_ns=0,
-        sent_ns=10,
-        event_ns=tuple(range(20, 20 + tokens)),
-        event_tokens=(1,) * tokens,
-        end_ns=90,
-        usage=Usage(prompt_tokens=48, completion_tokens=tokens),
-        finish_reason="length",
-        error=None,
-    )
-    return record.model_copy(update=changes)
+    place = {"window": "decode/48/0", "step": Step.DECODE, "context_tokens": 48}
+    events = {"event_ns": tuple(range(20, 20 + tokens)), "event_tokens": (1,) * tokens}
+    return asked(prompt_tokens=48, tokens=tokens, **{**place, **events, **changes})
 
 
 WINDOW = Window(

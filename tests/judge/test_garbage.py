@@ -8,37 +8,17 @@ from typing import Any
 import pytest
 
 from harness.judge.garbage import REPEATED_TOKENS, garbage
-from harness.records import OutputRecord, RequestRecord, Usage
+from harness.records import OutputRecord, RequestRecord
 from harness.words import ExitCode, Step, Word
 
+from .asked import asked
 from .bundles import COURSE, Session
 
 SENSE = "outputs make sense"
 
 
 def request(**changes: Any) -> RequestRecord:
-    record = RequestRecord(
-        request="0001",
-        window="identity/0/0",
-        step=Step.IDENTITY,
-        context_tokens=None,
-        pass_number=0,
-        index=0,
-        prompt_sha256="a" * 64,
-        prompt_tokens=4,
-        asked_tokens=40,
-        sampling={},
-        status=200,
-        begin_ns=0,
-        sent_ns=10,
-        event_ns=(20,),
-        event_tokens=(40,),
-        end_ns=90,
-        usage=Usage(prompt_tokens=4, completion_tokens=40),
-        finish_reason="length",
-        error=None,
-    )
-    return record.model_copy(update=changes)
+    return asked(tokens=40, **changes)
 
 
 def output(ids: list[int], **changes: Any) -> OutputRecord:

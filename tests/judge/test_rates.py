@@ -12,9 +12,10 @@ from harness.judge.rows import memory, speed, startup
 from harness.judge.window import WindowEvidence
 from harness.observe.memory import Series
 from harness.observe.prometheus import Delta
-from harness.records import RequestRecord, Usage, Window
+from harness.records import RequestRecord, Window
 from harness.words import Arm, Step
 
+from .asked import asked
 from .bundles import Session
 
 MS = 1_000_000
@@ -22,27 +23,16 @@ MS = 1_000_000
 
 def request(events: dict[int, int], *, prompt_tokens: int = 2048, sent_ns: int | None = 10 * MS) -> RequestRecord:
     """A request by its events: ms -> tokens."""
-    tokens = sum(events.values())
-    return RequestRecord(
-        request="0001",
+    return asked(
+        prompt_tokens=prompt_tokens,
+        tokens=sum(events.values()),
         window="decode/2048/0",
         step=Step.DECODE,
         context_tokens=2048,
-        pass_number=0,
-        index=0,
-        prompt_sha256="a" * 64,
-        prompt_tokens=prompt_tokens,
-        asked_tokens=tokens,
-        sampling={},
-        status=200,
-        begin_ns=0,
         sent_ns=sent_ns,
         event_ns=tuple(ms * MS for ms in events),
         event_tokens=tuple(events.values()),
         end_ns=5_000 * MS,
-        usage=Usage(prompt_tokens=prompt_tokens, completion_tokens=tokens),
-        finish_reason="length",
-        error=None,
     )
 
 
