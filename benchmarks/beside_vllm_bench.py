@@ -42,7 +42,7 @@ from harness.evidence.undivided import uninterrupted
 from harness.forge.truth import load_rule
 from harness.launch.ports import free_port
 from harness.session.undisturbed import undisturbed
-from harness.session.visible import GPUS
+from harness.session.visible import named
 from harness.words import Step
 
 READY_S = 400.0
@@ -104,7 +104,7 @@ def main() -> None:
         "handler": by_script(arguments.python, PEERS / "vllm_bench.py"),
         "bench serve": by_bench_serve(arguments.python, arguments.model),
     }
-    if gpus := tuple(filter(None, os.environ.get(GPUS, "").split(","))):
+    if gpus := named(os.environ):
         askers[WATCHED] = watched(askers[OURS], gpus)
     found: list[Found] = []
     server = _server(arguments.python, arguments.model, arguments.flags)
@@ -219,8 +219,8 @@ def _server(python: str, model: str, flags: Sequence[str]) -> Iterator[str]:
     command = [python, "-m", "vllm.entrypoints.cli.main", "serve", model, "--served-model-name", SERVED]
     command += ["--host", "127.0.0.1", "--port", str(port), "--no-enable-prefix-caching", *flags]
     environment = dict(os.environ)
-    if gpus := os.environ.get(GPUS):
-        environment["CUDA_VISIBLE_DEVICES"] = gpus
+    if gpus := named(os.environ):
+        environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
     with tempfile.NamedTemporaryFile(prefix="qualify-bench-", suffix=".log") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
         try:

@@ -25,6 +25,11 @@ class Gpu:
     uuid: str
 
 
+def named(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """UUIDs that QUALIFY_GPUS names, as they stand there; empty where it leaves all."""
+    return tuple(filter(None, environ.get(GPUS, "").split(",")))
+
+
 def visible(found: Sequence[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
     """Those of `found`, which are in the driver's order, that QUALIFY_GPUS names, or else CUDA_VISIBLE_DEVICES.
 
@@ -33,8 +38,8 @@ def visible(found: Sequence[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]
     Raises:
         SetupFailure: one is named that this host has not, or by a number that may mean another GPU to CUDA.
     """
-    if named := [text for text in environ.get(GPUS, "").split(",") if text]:
-        chosen = {_by_uuid(text, found, GPUS) for text in named}
+    if uuids := named(environ):
+        chosen = {_by_uuid(text, found, GPUS) for text in uuids}
     elif CUDA in environ:
         text = environ[CUDA].strip()
         chosen = set() if text in NONE else {_by_cuda(part.strip(), found, environ) for part in text.split(",")}
@@ -45,7 +50,7 @@ def visible(found: Sequence[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]
 
 def restriction(environ: Mapping[str, str]) -> str:
     """The variable that may leave out GPUs, with its value; '' where none is set."""
-    name = GPUS if environ.get(GPUS) else CUDA
+    name = GPUS if named(environ) else CUDA
     return f"{name}={environ[name]}" if name in environ else ""
 
 

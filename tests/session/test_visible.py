@@ -62,6 +62,6 @@ def test_numbers_of_unlike_gpus_are_refused_where_cuda_counts_them_otherwise() -
 
 
 def test_what_leaves_gpus_out_can_be_told() -> None:
-    assert restriction({}) == restriction({"QUALIFY_GPUS": ""}) == ""
+    assert restriction({}) == restriction({"QUALIFY_GPUS": ""}) == restriction({"QUALIFY_GPUS": ","}) == ""
     assert restriction({"CUDA_VISIBLE_DEVICES": ""}) == "CUDA_VISIBLE_DEVICES="
     assert restriction({"QUALIFY_GPUS": "GPU-b", "CUDA_VISIBLE_DEVICES": "1"}) == "QUALIFY_GPUS=GPU-b"
