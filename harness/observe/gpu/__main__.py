@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
@@ -71,8 +72,7 @@ def obey(sampler: Sampler, commands: Iterable[str] | IO[str]) -> None:
 
 def look(sampler: Sampler) -> dict[str, Any]:
     """Everything now: memory per GPU in bytes, processes, and how busy it is; null where it cannot be read."""
-    users = sampler.read_state()
-    busy = sampler.busy_pct()
+    states = sampler.read_state()
     memories = sampler.read_memory()
     sampler.journal.flush()
     return {
@@ -81,10 +81,9 @@ def look(sampler: Sampler) -> dict[str, Any]:
                 "gpu": device.uuid,
                 "used_bytes": None if memory is None else memory.used,
                 "free_bytes": None if memory is None else memory.free,
-                "processes": processes,
-                "busy_pct": busy_pct,
+                **asdict(state),
             }
-            for device, memory, processes, busy_pct in zip(sampler.devices, memories, users, busy, strict=True)
+            for device, memory, state in zip(sampler.devices, memories, states, strict=True)
         ]
     }
 

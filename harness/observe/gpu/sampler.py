@@ -22,6 +22,16 @@ Tell = Callable[[dict[str, Any]], None]
 """Takes events: processes that came or went, critical errors, what cannot be read."""
 
 
+@dataclass(frozen=True)
+class State:
+    """What a reading says of who uses a GPU."""
+
+    processes: list[dict[str, Any]] | None
+    """None where they are not listed."""
+    busy_pct: int | None
+    """Share of the driver's last period in which a kernel ran; None where it is not told."""
+
+
 @dataclass
 class Pace:
     """Absolute deadlines: a late reading does not move the ones after it, and missed ones are counted."""
@@ -100,23 +110,22 @@ class Sampler:
             found.append(memory)
         return found
 
-    def read_state(self) -> list[list[dict[str, Any]] | None]:
-        """Everything else, written down; the processes of each GPU, None where they are not listed."""
+    def read_state(self) -> list[State]:
+        """Everything else, written down; who uses each GPU."""
         with self._state_lock:
             return [self._read_state(gpu, device) for gpu, device in enumerate(self.devices)]
 
-    def busy_pct(self) -> list[int | None]:
-        """Share of the driver's last period in which a kernel ran, per GPU."""
-        return [self._value(gpu, device, Field.GPU_PCT) for gpu, device in enumerate(self.devices)]
-
-    def _read_state(self, gpu: int, device: Device) -> list[dict[str, Any]] | None:
-        values = [self._value(gpu, device, f) for f in Field]
-        self.journal.add(["state", self.now_ns(), self.nvml.wall_ns(), gpu, *values])
+    def _read_state(self, gpu: int, device: Device) -> State:
+        values = {field: self._value(gpu, device, field) for field in Field}
+        self.journal.add(["state", self.now_ns(), self.nvml.wall_ns(), gpu, *values.values()])
         try:
             for code in device.xids():
                 self.tell({"kind": "xid", "mono_ns": self.now_ns(), "gpu": device.uuid, "code": code})
         except Unreadable as e:
             self._unreadable(gpu, "xids", e.code)
+        return State(self._read_users(gpu, device), values[Field.GPU_PCT])
+
+    def _read_users(self, gpu: int, device: Device) -> list[dict[str, Any]] | None:
         try:
             listed = device.users()
         except Unreadable as e:
