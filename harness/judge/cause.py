@@ -31,6 +31,14 @@ class Cause:
     process: str
     text: str
 
+    @property
+    def lacks_a_module(self) -> bool:
+        """True where something that the server imports is not installed: the image's fault, not the code's.
+
+        An overlay of Python sources carries no compiled extension, and what is missing then says nothing of a patch.
+        """
+        return self.failure is Failure.MISSING_EXTENSION
+
     def told(self) -> str:
         """`its log says (KV starvation, line 1,078, EngineCore): ValueError: ...`."""
         where = [CLASSES.get(self.failure, ""), f"line {self.line:,}", self.process]
@@ -47,12 +55,3 @@ def cause(launch: LaunchEvidence) -> Cause | None:
     if failed is None:
         return None
     return Cause(Failure(failed.failure), failed.line, failed.process, " ".join(failed.text.split()).rstrip("."))
-
-
-def lacks_a_module(launch: LaunchEvidence) -> bool:
-    """True where a start ended because something that it imports is not installed: the image's fault, not the code's.
-
-    An overlay of Python sources carries no compiled extension, and what is missing then says nothing about a patch.
-    """
-    found = cause(launch)
-    return found is not None and found.failure is Failure.MISSING_EXTENSION

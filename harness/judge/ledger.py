@@ -143,7 +143,7 @@ def timed_changes(launch: LaunchEvidence) -> Iterator[tuple[Change, int | None, 
 
     A file that was gone again by the end is found in the listings that follow each first prompt.
     """
-    listings = launch.listings()
+    listings = launch.listings
     if "start" not in listings:
         return
     known, clock = dict(listings["start"]), WallClock(launch.marks)

@@ -39,7 +39,7 @@ def cache_proof(launch: LaunchEvidence) -> Proof:
         for kind in (Kind.CACHE_HIT, Kind.CACHE_MISS, Kind.CACHE_LOAD_FAILED)
     )
     sources = tuple(launch.place(e) for e in (hits[:1] + misses[:1] + failed[:1]))
-    listings = launch.listings()
+    listings = launch.listings
     if "start" not in listings:
         return Proof(CacheProof.UNPROVEN, "the cache folders were not listed before the start", sources)
     sources += (f"launches/{launch.folder.id}/caches.json",)
@@ -119,7 +119,7 @@ def _late(launch: LaunchEvidence, kind: Kind, outcome: str) -> list[Event]:
 
 def late_files(launch: LaunchEvidence) -> list[str]:
     """Cache files that appeared late, by their times; without times, between readiness and the end."""
-    listings = launch.listings()
+    listings = launch.listings
     since, clock = late_from(launch), WallClock(launch.marks)
     end = listings.get("end", {})
     found = set()

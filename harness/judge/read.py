@@ -152,8 +152,9 @@ class LaunchEvidence:
         """Windows of a step at every context."""
         return [w for w in self.windows if w.window.step is step]
 
+    @cached_property
     def listings(self) -> dict[str, dict[str, Entry]]:
-        """Cache folders: stage -> relative path -> bytes and time of the last change.
+        """Cache folders, read once: stage -> relative path -> bytes and time of the last change.
 
         A stage `after ...` holds only what is new or changed since the stage before it.
         """

@@ -128,7 +128,7 @@ def read(root: Path) -> str:
     try:
         case = read_case(Bundle(root))
         for launch in case.launches.values():
-            launch.listings()
+            assert launch.listings is not None
             assert launch.host_memory is not None
             assert launch.gpu is not None
     except BundleError as e:

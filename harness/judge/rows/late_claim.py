@@ -100,7 +100,7 @@ def _works(ledger: Ledger, launch: LaunchEvidence, source: Source) -> bool:
         return ledger.monitor == ARMED
     if source is Source.TRACER:
         return ledger.tracer == SEEN
-    return bool(launch.of_kind(Kind.KERNEL_COMPILE)) or "start" in launch.listings()
+    return bool(launch.of_kind(Kind.KERNEL_COMPILE)) or "start" in launch.listings
 
 
 def _comparable(cell: Cell, source: Source) -> bool:

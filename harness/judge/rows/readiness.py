@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum, auto
 
 from harness.judge.case import Case, Cell, completed, died_of_a_kind, not_begun
-from harness.judge.cause import Cause, cause, lacks_a_module
+from harness.judge.cause import Cause, cause
 from harness.judge.read import LaunchEvidence
 from harness.records import Row
 from harness.words import LaunchStatus, Word
@@ -31,10 +31,12 @@ def rows(case: Case) -> Iterator[Row]:
 
 def _row(case: Case, cell: Cell) -> Row:
     pairs = list(zip(cell.control, cell.candidate, strict=True))
-    words = [_word(_end(case, a), _end(case, b)) for a, b in pairs]
-    worst: Word = next(w for w in (Word.FAIL, Word.SETUP_FAILURE, Word.NOT_TESTED, Word.PASS) if w in words)
     launches = [x for pair in pairs for x in pair]
-    reasons = list(_reasons([x for x in launches if not completed(x)]))
+    failed = [x for x in launches if not completed(x)]
+    causes = {x.folder.id: found for x in failed if not not_begun(x) and (found := cause(x)) is not None}
+    words = [_word(_end(case, a, causes), _end(case, b, causes)) for a, b in pairs]
+    worst: Word = next(w for w in (Word.FAIL, Word.SETUP_FAILURE, Word.NOT_TESTED, Word.PASS) if w in words)
+    reasons = list(_reasons(failed, causes))
     killed = [x for x in launches if completed(x) and _was_killed(x)]
     reasons += [f"{x.folder.id}: served its course, and had to be killed at the end" for x in killed]
     died = [x for x in launches if died_of_a_kind(x)]
@@ -49,7 +51,7 @@ def _row(case: Case, cell: Cell) -> Row:
         control=_count(cell.control),
         candidate=_count(cell.candidate),
         unit="launches",
-        sources=tuple(s for x in launches if x.record for s in _sources(x)),
+        sources=tuple(s for x in launches if x.record for s in _sources(x, causes)),
     )
 
 
@@ -61,14 +63,15 @@ def _word(control: _End, candidate: _End) -> Word:
     return Word.FAIL if candidate is _End.FAILED and control is _End.SERVED else Word.NOT_TESTED
 
 
-def _end(case: Case, launch: LaunchEvidence) -> _End:
+def _end(case: Case, launch: LaunchEvidence, causes: Mapping[str, Cause]) -> _End:
     if completed(launch):
         return _End.SERVED
     record = launch.record
     if record is None or record.status is not LaunchStatus.FAILED:
         return _End.UNKNOWN
     if not not_begun(launch):
-        return _End.ENVIRONMENT if lacks_a_module(launch) else _End.FAILED
+        found = causes.get(launch.folder.id)
+        return _End.ENVIRONMENT if found is not None and found.lacks_a_module else _End.FAILED
     source = case.launches.get(record.launch.warm_from or "")
     return _End.UNKNOWN if source is not None and not completed(source) else _End.ENVIRONMENT
 
@@ -82,23 +85,19 @@ def _how(launch: LaunchEvidence) -> str:
     return f"failed at {record.stage}: {record.reason}"
 
 
-def _reasons(launches: list[LaunchEvidence]) -> Iterator[str]:
+def _reasons(launches: list[LaunchEvidence], causes: Mapping[str, Cause]) -> Iterator[str]:
     """How each ended, and what its log names as the cause, where none before it named the same."""
     told: set[str] = set()
     for launch in launches:
-        found = _cause(launch)
+        found = causes.get(launch.folder.id)
         is_new = found is not None and found.text not in told
         yield f"{launch.folder.id}: {_how(launch)}{f'; {found.told()}' if found and is_new else ''}"
         told |= {found.text} if found else set()
 
 
-def _cause(launch: LaunchEvidence) -> Cause | None:
-    return None if completed(launch) or not_begun(launch) else cause(launch)
-
-
-def _sources(launch: LaunchEvidence) -> Iterator[str]:
+def _sources(launch: LaunchEvidence, causes: Mapping[str, Cause]) -> Iterator[str]:
     yield f"launches/{launch.folder.id}/launch.json"
-    if (found := _cause(launch)) is not None:
+    if (found := causes.get(launch.folder.id)) is not None:
         yield f"launches/{launch.folder.id}/server.log:{found.line}"
 
 

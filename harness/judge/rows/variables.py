@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.judge.case import Case
-from harness.judge.read import LaunchEvidence
-from harness.observe.log import Event, Kind
+from harness.observe.log import Kind
 from harness.records import Row
 from harness.words import Arm, Word
 
@@ -52,10 +51,8 @@ def _names(case: Case, arm: Arm) -> set[str]:
 def _said(case: Case, arm: Arm) -> dict[str, str]:
     """Variables that some launch of an arm says it does not know, and where it says so first."""
     found: dict[str, str] = {}
-    for planned in case.plan.launches:
-        launch: LaunchEvidence = case.launches[planned.id]
-        events: list[Event] = launch.of_kind(Kind.UNKNOWN_VARIABLE) if planned.arm is arm else []
-        for event in events:
+    for launch in (case.launches[planned.id] for planned in case.plan.launches if planned.arm is arm):
+        for event in launch.of_kind(Kind.UNKNOWN_VARIABLE):
             found.setdefault(str(event.values["variable"]), launch.place(event))
     return found
 
