@@ -41,7 +41,9 @@ class Figures:
     tokens: int
     """Delivered, over all requests."""
     ttft_ms: float
-    """Median over requests, as both rates below."""
+    """As the asker counts it. Median over requests, as of the next three."""
+    whole_ms: float
+    """To the first token from before the request is made JSON: what all askers measure, and vLLM's tool calls TTFT."""
     prefill: float
     """Prompt tokens per second up to the first token."""
     decode: float
@@ -64,7 +66,7 @@ def by_script(python: str, script: Path) -> Asker:
         asked = json.loads(done.splitlines()[-1])["requests"]
         if failed := [r["error"] for r in asked if r["error"]]:
             raise AskerFailed(reason(failed[0]))
-        return _figures(scene, [r["tokens"] for r in asked], [r["ttft_ms"] for r in asked], [r["rate"] for r in asked])
+        return _figures(scene, *([r[of] for r in asked] for of in ("tokens", "ttft_ms", "whole_ms", "rate")))
 
     return ask
 
@@ -95,7 +97,8 @@ def by_bench_serve(python: str, model: str) -> Asker:
             raise AskerFailed(f"{counts}: {reason(first)}")
         # Its own rate leaves out the first token as well; its gaps are those between events.
         rates = [(n - 1) / sum(gaps) for n, gaps in zip(told["output_lens"], told["itls"], strict=True)]
-        return _figures(scene, told["output_lens"], [1e3 * s for s in told["ttfts"]], rates)
+        ttfts_ms = [1e3 * s for s in told["ttfts"]]
+        return _figures(scene, told["output_lens"], ttfts_ms, ttfts_ms, rates)
 
     return ask
 
@@ -123,11 +126,13 @@ def reason(told: str) -> str:
     return "\n".join(lines[-6:])
 
 
-def _figures(scene: Scene, tokens: Sequence[int], ttfts_ms: Sequence[float], rates: Sequence[float]) -> Figures:
+def _figures(
+    scene: Scene, tokens: Sequence[int], ttfts_ms: Sequence[float], whole_ms: Sequence[float], rates: Sequence[float]
+) -> Figures:
     if list(tokens) != [scene.output_tokens] * scene.requests:
         raise AskerFailed(f"asked {scene.requests} times for {scene.output_tokens} tokens, got {list(tokens)}")
-    ttft = statistics.median(ttfts_ms)
-    return Figures(sum(tokens), ttft, scene.prompt_tokens / ttft * 1e3, statistics.median(rates), tuple(rates))
+    ttft, whole, decode = (statistics.median(values) for values in (ttfts_ms, whole_ms, rates))
+    return Figures(sum(tokens), ttft, whole, scene.prompt_tokens / ttft * 1e3, decode, tuple(rates))
 
 
 def _call(command: Sequence[str], **environment: str) -> str:

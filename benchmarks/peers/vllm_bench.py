@@ -44,6 +44,7 @@ async def measure(url: str, model: str, streams: int, prompts: list[list[int]], 
             {
                 "tokens": a.output_tokens,
                 "ttft_ms": a.ttft * 1e3,
+                "whole_ms": a.ttft * 1e3,  # its clock begins before the request is made JSON
                 "rate": (a.output_tokens - 1) / (a.latency - a.ttft) if a.latency > a.ttft else None,
                 "error": None if a.success else a.error or "it says no reason",
             }

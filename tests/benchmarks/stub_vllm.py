@@ -57,7 +57,7 @@ def bench_serve(how: str, arguments: list[str]) -> int:
         "completed": len(told),
         "input_lens": [n + 1 for n in lengths] if how == "counts-others" else lengths,
         "output_lens": [r["tokens"] for r in told],
-        "ttfts": [r["ttft_ms"] / 1e3 for r in told],
+        "ttfts": [r["whole_ms"] / 1e3 for r in told],
         "itls": [[1 / r["rate"]] * (r["tokens"] - 1) for r in told],
         "errors": ["" for _ in told],
     }

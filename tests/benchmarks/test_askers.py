@@ -53,6 +53,7 @@ def test_a_script_of_ours_is_told_as_figures(tmp_path: Path, server: Fake) -> No
     figures = by_script(sys.executable, PEERS / "ours.py")(server.url, SCENE, PROMPTS, tmp_path)
     assert figures.tokens == 16
     assert figures.prefill == pytest.approx(40 / figures.ttft_ms * 1e3)
+    assert figures.whole_ms > figures.ttft_ms, "the request was made and sent in between"
 
 
 @pytest.mark.parametrize(

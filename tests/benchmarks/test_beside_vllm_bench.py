@@ -38,8 +38,9 @@ from tests.containers.waiting import until
 SCENE = Scene(16, 4, 2)
 
 
-def figures(*rates: float) -> Figures:
-    return Figures(tokens=1, ttft_ms=1.0, prefill=1.0, decode=statistics.median(rates), rates=rates)
+def figures(*rates: float, ttft_ms: float = 1.0, whole_ms: float = 1.0) -> Figures:
+    decode = statistics.median(rates)
+    return Figures(tokens=1, ttft_ms=ttft_ms, whole_ms=whole_ms, prefill=1.0, decode=decode, rates=rates)
 
 
 def test_a_sampler_that_slows_less_than_requests_differ_is_within_noise() -> None:
@@ -109,6 +110,16 @@ def test_beyond_the_limit_is_a_finding_with_a_code_of_its_own() -> None:
     assert code == BEYOND
 
 
+def test_first_tokens_are_compared_from_where_vllms_clock_begins() -> None:
+    """Ours leaves out making JSON of the prompt and sending it: 2 of 55 ms at 2,048 tokens on the H200s' host."""
+    ours, tool = figures(100.0, ttft_ms=53.0, whole_ms=54.5), figures(100.0, ttft_ms=55.0, whole_ms=55.0)
+    found = Found(SCENE, {OURS: [ours], "handler": [tool]})
+    assert found.differences()["handler", "whole_ms"] == pytest.approx(-0.909, abs=0.001)
+    assert summary([found])[1] == 0
+    assert "| ours | 1 | 1 | 53.00 | 54.50 |" in table(found)
+    assert "ours against handler, time from before the JSON to the first token: -0.91 %" in table(found)
+
+
 def test_a_sampler_beyond_noise_is_a_finding_too() -> None:
     rows = {OURS: [figures(100.0)], WATCHED: [figures(90.0)], "handler": [figures(100.0)]}
     text, code = summary([Found(SCENE, rows)])
@@ -142,10 +153,10 @@ def test_figures_of_the_others_are_written_where_bench_serve_fails(
     monkeypatch.setenv(VARIABLE, str(tmp_path / "nvml"))
     monkeypatch.setenv(GPUS, "GPU-0")
     monkeypatch.setenv("PYTHONPATH", str(PROJECT))
-    monkeypatch.setattr(beside_vllm_bench, "SCENES", (Scene(64, 8, 2), Scene(128, 8, 2)))
+    monkeypatch.setattr(beside_vllm_bench, "SCENES", (Scene(64, 8, 2), Scene(96, 8, 2), Scene(128, 8, 2)))
     python, out = stub_python(tmp_path, "asserts"), tmp_path / "out.json"
     command = ["beside", "--model", str(model), "--python", python, "--rounds", "1", "--out", str(out)]
-    monkeypatch.setattr(sys, "argv", [*command, "--", "--max-model-len", "512"])
+    monkeypatch.setattr(sys, "argv", [*command, "--prompt-tokens", "64", "128", "--", "--max-model-len", "512"])
 
     with pytest.raises(SystemExit) as ended:
         beside_vllm_bench.main()
