@@ -90,8 +90,11 @@ def _primary(tests: Mapping[Key, PairTest]) -> Iterator[tuple[Key, Judgement]]:
         from harness.judge.paired import conclude  # noqa: PLC0415
         from harness.judge.stats.families import holm  # noqa: PLC0415
 
-        for (key, test), p in zip(tests.items(), holm([t.p_regressed for t in tests.values()]), strict=True):
-            yield key, replace(conclude(test, p_holm=p, claims=len(tests)), ratios=test.differences)
+        worse = holm([t.p_regressed for t in tests.values()])
+        better = holm([t.p_improved for t in tests.values()])
+        for (key, test), *p in zip(tests.items(), worse, better, strict=True):
+            judged = conclude(test, p_regressed=p[0], p_improved=p[1], claims=len(tests))
+            yield key, replace(judged, ratios=test.differences)
 
 
 def _secondary(tests: Mapping[Key, PairTest]) -> Iterator[tuple[Key, Judgement]]:

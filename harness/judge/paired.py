@@ -2,7 +2,8 @@
 
 On d = log(candidate / control) per pair, signed so that better is plus, with a 90 % t interval of the mean
 (one-sided 95 % on each side), its noise pooled with the host's history where plan.json holds one. A
-regression must also hold after Holm's correction over the session's primary metrics (DESIGN 6).
+regression must also hold after Holm's correction over the session's primary metrics (DESIGN 6), and so
+must an improvement: an A/A session on an H200 had two of five metrics "improved" without it.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class PairTest:
     error: float
     """One-sided, per look."""
     p_regressed: float
+    p_improved: float
     p_different: float
 
     @property
@@ -93,36 +95,44 @@ def measure_pairs(
         foreign=foreign,
         error=error,
         p_regressed=interval.p_below(mean, sd, df, n, -margin(margin_pct)),
+        p_improved=interval.p_below(-mean, sd, df, n, -margin(margin_pct)),
         p_different=interval.p_different(mean, sd, df, n),
     )
 
 
-def conclude(found: PairTest, *, p_holm: float, claims: int = 1) -> Judgement:
+def conclude(found: PairTest, *, p_regressed: float, p_improved: float, claims: int = 1) -> Judgement:
     """The word of a primary metric.
 
     Args:
         found: its pairs.
-        p_holm: `found.p_regressed`, adjusted over the session's primary metrics.
+        p_regressed: that of `found`, adjusted over the session's primary metrics.
+        p_improved: the same.
         claims: how many of those there are.
     """
     delta = margin(found.margin_pct)
     answer = Answer(int(interval.answers(np.float64(found.mean), np.float64(found.half), delta)))  # type: ignore[arg-type]
-    alone = answer is Answer.REGRESSED and p_holm >= found.error
+    alone = answer is Answer.REGRESSED and p_regressed >= found.error
+    lucky = answer is Answer.IMPROVED and p_improved >= found.error
+    if lucky:
+        answer = Answer.PASS
     needed = None
     if answer is Answer.INCONCLUSIVE or alone:
         error = found.error / claims if alone else found.error
         past_df = found.df - found.pairs + 1
         needed = interval.pairs_needed(found.sd, past_df, abs(found.mean + delta), error)
     p_flip = None if alone else _sign_flip(found, answer, delta)
-    tested = _tested(found, primary=True, p=found.p_regressed, p_adjusted=p_holm, p_sign_flip=p_flip, needed=needed)
+    better = (found.p_improved, p_improved)
+    tested = _tested(found, (found.p_regressed, p_regressed), better=better, p_sign_flip=p_flip, needed=needed)
     shown = _shown(found, tested)
     resolve = f"{f'about {needed}' if needed else f'more than {interval.MOST_PAIRS}'} pairs would resolve it"
     if alone:
-        seen = f"alone it would be a regression (p {_p(found.p_regressed)}), among {claims} metrics p is {_p(p_holm)}"
+        seen = _alone("a regression", found.p_regressed, p_regressed, claims)
         return Judgement(Word.INCONCLUSIVE, f"{shown}; {seen}; {resolve}", tested)
     if answer is Answer.INCONCLUSIVE:
         return Judgement(Word.INCONCLUSIVE, f"{shown}; {resolve}", tested)
     shown += _flip_text(found, p_flip)
+    if lucky:
+        shown += f"; {_alone('an improvement', found.p_improved, p_improved, claims)}"
     return {
         Answer.REGRESSED: Judgement(Word.FAIL, f"regressed: {shown}", tested),
         Answer.SLOWER: Judgement(Word.PASS, f"slightly slower: {shown}", tested),
@@ -133,7 +143,7 @@ def conclude(found: PairTest, *, p_holm: float, claims: int = 1) -> Judgement:
 
 def explore(found: PairTest, *, p_adjusted: float) -> Judgement:
     """The word of a secondary metric: a note at most, after Benjamini-Hochberg over all of them."""
-    tested = _tested(found, primary=False, p=found.p_different, p_adjusted=p_adjusted)
+    tested = _tested(found, (found.p_different, p_adjusted))
     if p_adjusted > FALSE_DISCOVERIES:
         return Judgement(Word.NOT_TESTED, f"exploratory: no clear change: {_shown(found, tested)}", tested)
     side = "worse" if found.mean < 0 else "better"
@@ -160,7 +170,7 @@ def judge_pairs(
         past=past,
         looks=looks,
     )
-    return conclude(found, p_holm=found.p_regressed)
+    return conclude(found, p_regressed=found.p_regressed, p_improved=found.p_improved)
 
 
 def _shown(found: PairTest, tested: Tested) -> str:
@@ -170,6 +180,10 @@ def _shown(found: PairTest, tested: Tested) -> str:
         f"margin {found.margin_pct:g} %, minimum detectable {tested.detectable_pct:.2g} %, "
         f"{found.pairs} pairs{_history_text(found)}"
     )
+
+
+def _alone(what: str, p: float, p_adjusted: float, claims: int) -> str:
+    return f"alone it would be {what} (p {_p(p)}), among {claims} metrics p is {_p(p_adjusted)}"
 
 
 def _history_text(found: PairTest) -> str:
@@ -202,13 +216,13 @@ def _flip_text(found: PairTest, p: float | None) -> str:
 
 def _tested(
     found: PairTest,
+    p: tuple[float, float],
     *,
-    primary: bool,
-    p: float,
-    p_adjusted: float,
+    better: tuple[float, float] | None = None,
     p_sign_flip: float | None = None,
     needed: int | None = None,
 ) -> Tested:
+    """Figures of a test: its p, and that of an improvement for primary metrics, each before and after adjustment."""
     mean, half = found.mean, found.half
     change, low, high, seen = (
         _rounded(100 * math.expm1(x))
@@ -216,7 +230,7 @@ def _tested(
     )
     return Tested(
         pairs=found.pairs,
-        primary=primary,
+        primary=better is not None,
         change_pct=change,
         low_pct=low,
         high_pct=high,
@@ -227,8 +241,10 @@ def _tested(
         own_sd=_rounded(found.own_sd),
         history_df=found.df - found.pairs + 1 if found.kept else None,
         detectable_pct=seen,
-        p=_rounded(p),
-        p_adjusted=_rounded(p_adjusted),
+        p=_rounded(p[0]),
+        p_adjusted=_rounded(p[1]),
+        p_improved=_rounded(better[0]) if better else None,
+        p_improved_adjusted=_rounded(better[1]) if better else None,
         p_sign_flip=p_sign_flip,
         pairs_needed=needed,
     )

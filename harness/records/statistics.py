@@ -54,6 +54,10 @@ class Tested(Strict):
     """Primary: one-sided, of "not worse by more than the margin". Exploratory: two-sided, of "no change"."""
     p_adjusted: float
     """The same after Holm (primary) or Benjamini-Hochberg (exploratory), over this session."""
+    p_improved: float | None = None
+    """Primary: one-sided, of "not better by more than the margin"; None in older verdicts."""
+    p_improved_adjusted: float | None = None
+    """The same after Holm."""
     p_sign_flip: float | None = None
     """Exact one-sided p of the answer given, by flipping signs; None where the answer is none."""
     pairs_needed: int | None = None

@@ -15,6 +15,7 @@ from harness.judge.case import Case, Cell, read_case
 from harness.judge.family import Metric, judge_family
 from harness.judge.paired import conclude, explore, judge_pairs, measure_pairs
 from harness.judge.read import LaunchEvidence
+from harness.judge.stats.families import holm
 from harness.records import Plan
 from harness.records.statistics import Past
 from harness.words import Arm, Cache, Warmup, Word
@@ -50,9 +51,9 @@ def scattered(root: Path, speeds: tuple[float, ...] = (0.96, 1.01, 0.985, 1.0)) 
 
 def test_a_regression_that_many_metrics_would_show_by_chance_is_not_called_one() -> None:
     found = measure_pairs(HUNDRED, WORSE, margin_pct=3, more_is_better=True)
-    alone = conclude(found, p_holm=found.p_regressed)
+    alone = conclude(found, p_regressed=found.p_regressed, p_improved=1.0)
     assert alone.word is Word.FAIL
-    many = conclude(found, p_holm=min(1.0, 20 * found.p_regressed), claims=20)
+    many = conclude(found, p_regressed=min(1.0, 20 * found.p_regressed), p_improved=1.0, claims=20)
     assert many.word is Word.INCONCLUSIVE
     assert "alone it would be a regression (p 0.0" in many.reason
     assert ", among 20 metrics p is " in many.reason
@@ -62,6 +63,48 @@ def test_a_regression_that_many_metrics_would_show_by_chance_is_not_called_one()
     assert many.tested.pairs_needed > 4
 
 
+A_A = {
+    "start-up": ([43.82, 37.98, 39.22, 41.56], [41.88, 40.61, 39.18, 42.87]),
+    "prefill 2048": ([155_859.5, 113_587.5, 132_485.4, 107_272.7], [135_231.9, 161_857.4, 127_654.7, 151_629.3]),
+    "prefill 32768": ([506_504.1, 689_005.9, 456_763.6, 546_592.6], [528_078.0, 623_857.8, 540_050.0, 580_543.1]),
+    "decode steps 2048": ([449.0, 336.7, 373.3], [519.7, 492.0, 447.1]),
+    "decode steps 32768": ([389.0, 497.8, 428.7, 349.8], [427.8, 521.1, 482.9, 376.2]),
+}
+"""Control and candidate of 20261130T163003Z-h200-forged-f39c9d: the same stack twice, warm starts, one H200."""
+
+
+def test_the_same_stack_twice_is_no_improvement_because_two_of_five_metrics_were_lucky() -> None:
+    margins = {"start-up": 5.0, "prefill": 3.0, "decode steps": 2.0}
+    tests = {
+        name: measure_pairs(*pairs, margin_pct=margins[name.rstrip(" 0123456789")], more_is_better=name != "start-up")
+        for name, pairs in A_A.items()
+    }
+    alone = {n: conclude(t, p_regressed=t.p_regressed, p_improved=t.p_improved).word for n, t in tests.items()}
+    assert [n for n, word in alone.items() if word is Word.IMPROVED] == ["decode steps 2048", "decode steps 32768"]
+
+    adjusted = holm([t.p_improved for t in tests.values()])
+    judged = {
+        n: conclude(t, p_regressed=t.p_regressed, p_improved=p, claims=5)
+        for (n, t), p in zip(tests.items(), adjusted, strict=True)
+    }
+    assert Word.IMPROVED not in {j.word for j in judged.values()}
+    lucky = judged["decode steps 32768"]
+    assert lucky.word is Word.PASS, "worse it is not"
+    assert lucky.reason.startswith("+8.7 %, 90 % interval +4.7 % to +12.")
+    assert lucky.reason.endswith("alone it would be an improvement (p 0.014), among 5 metrics p is 0.068")
+    assert lucky.tested is not None
+    assert (lucky.tested.p_improved, lucky.tested.p_improved_adjusted) == pytest.approx((0.0136, 0.068), abs=4e-4)
+
+
+def test_an_improvement_that_many_metrics_would_not_show_by_chance_is_called_one(tmp_path: Path) -> None:
+    judged = Session(tmp_path, FOUR).candidate(speed=1.2).judge()
+    row = judged.row("decode steps", cache="warm", context_tokens=96)
+    assert row.word is Word.IMPROVED
+    assert row.tested is not None
+    assert row.tested.p_improved_adjusted is not None
+    assert row.tested.p_improved_adjusted < 0.05
+
+
 def test_a_session_adjusts_over_its_primary_metrics_and_nothing_else(tmp_path: Path) -> None:
     judged = Session(tmp_path, FOUR).candidate(speed=0.9).judge()
     tested = [r.tested for r in judged.verdict.rows if r.tested]
@@ -69,6 +112,7 @@ def test_a_session_adjusts_over_its_primary_metrics_and_nothing_else(tmp_path: P
     assert len(primary) == 5, "prefill and steps at two contexts, and the warm start"
     assert len(tested) - len(primary) == 6, "first prompt, tok/s and tokens per step at two contexts"
     assert all(t.p <= t.p_adjusted <= 5 * t.p + 1e-9 for t in primary)
+    assert all(t.p_improved_adjusted is not None for t in primary)
 
 
 # --- what is primary ---------------------------------------------------------------------------------
