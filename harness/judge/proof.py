@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.judge.late import WallClock, is_late_line, late_from
@@ -30,8 +30,8 @@ def cache_proof(launch: LaunchEvidence) -> Proof:
     """Hits and misses of the start-up, against what the plan claims.
 
     A warm launch without a hit in its log is `unproven`: a mounted folder alone proves nothing. So is any
-    launch whose folders were not listed before it started. An engine that says it is eager has no graph
-    to look up and prints no hit: `_eager` says what its kernels' files prove.
+    launch whose folders were not listed before it started. A hit is of graphs; kernels have caches of their
+    own, so that files say what became of them: `_graphs`, and `_eager` where an engine has no graph to look up.
     """
     assert launch.record is not None
     hits, misses, failed = (
@@ -54,11 +54,25 @@ def cache_proof(launch: LaunchEvidence) -> Proof:
     if failed or misses:
         return Proof(CacheProof.RECOMPILED, seen, sources)
     if hits and found:
-        return Proof(CacheProof.WARM, seen, sources)
+        return _graphs(launch, listings, Proof(CacheProof.WARM, seen, sources))
     told = [e for e in launch.of_kind(Kind.EAGER) if launch.before_ready(e)]
     if not hits and told and any(c.kernel for c in changes({}, listings["start"])):
         return _eager(launch, listings, (launch.place(told[0]), *sources))
     return Proof(CacheProof.UNPROVEN, f"the log shows no use of a compile cache: {seen}", sources)
+
+
+def _graphs(launch: LaunchEvidence, listings: Mapping[str, Listing], hit: Proof) -> Proof:
+    """A launch whose graphs were found, as `hit` says, and whose kernels may have been compiled all the same.
+
+    Eight warm launches of vLLM 0.25.1 with CUDA graphs on an H200 found Triton's 396 files and wrote none. What
+    Inductor wrote again lay in vLLM's own folder, nine files each, and proves nothing.
+    """
+    since = _since(launch, listings)
+    if since.missed:
+        return Proof(CacheProof.RECOMPILED, hit.reason + since.named, (*hit.sources, launch.place(since.missed[0])))
+    if since.of_triton:
+        return Proof(CacheProof.RECOMPILED, f"{hit.reason}, {since.of_triton} of Triton written since", hit.sources)
+    return hit
 
 
 def _eager(launch: LaunchEvidence, listings: Mapping[str, Listing], sources: tuple[str, ...]) -> Proof:
@@ -66,26 +80,51 @@ def _eager(launch: LaunchEvidence, listings: Mapping[str, Listing], sources: tup
 
     Triton compiles what it does not find, and writes it: new files of its, or a library's line of a miss,
     are a recompilation. Other libraries keep caches of their own and print nothing, so that a file of theirs
-    may be a kernel: with one the launch is not called warm. What was written is known at readiness alone, and
-    by the files' times: Triton writes a kernel again under its old name, and of its old size, where the paths
-    that it has noted are no longer right. Of a launch that never was ready, the end tells the same.
+    may be a kernel: with one the launch is not called warm.
+    """
+    since = _since(launch, listings)
+    reason = f"eager, so that only kernels are cached: {since.held} files of Triton at start"
+    if since.unknown:
+        return Proof(CacheProof.UNPROVEN, f"{reason}, and {since.unknown}", sources)
+    reason += f", {since.of_triton} written since"
+    if since.missed:
+        reason, sources = reason + since.named, (*sources, launch.place(since.missed[0]))
+    if written := since.of_others:
+        reason += f", and {sum(written.values())} in {', '.join(f'{name:.40}' for name in sorted(written)[:FOLDERS])}"
+    if since.of_triton or since.missed:
+        return Proof(CacheProof.RECOMPILED, reason, sources)
+    return Proof(CacheProof.UNPROVEN if written else CacheProof.WARM, reason, sources)
+
+
+@dataclass(frozen=True)
+class _Since:
+    """What became of kernels between start and readiness."""
+
+    held: int
+    """Triton's files at start."""
+    of_triton: int
+    of_others: Mapping[str, int]
+    """By cache."""
+    missed: Sequence[Event]
+    """A library's lines of a compilation."""
+    unknown: str | None
+    """Why files say nothing; None where they do."""
+
+    named = ", and the log names a compilation"
+
+
+def _since(launch: LaunchEvidence, listings: Mapping[str, Listing]) -> _Since:
+    """What was written is known at readiness alone, and by the files' times.
+
+    Triton writes a kernel again under its old name, and of its old size, where the paths that it has noted are
+    no longer right. Of a launch that never was ready, the end tells the same.
     """
     held = {path: entry for path, entry in listings["start"].items() if in_triton(path)}
-    reason = f"eager, so that only kernels are cached: {len(held)} files of Triton at start"
     ready = listings.get("ready", listings.get("end") if launch.ready_ns is None else None)
-    if why := _unknown(held, ready):
-        return Proof(CacheProof.UNPROVEN, f"{reason}, and {why}", sources)
     written = Counter(c.cache for c in changes(listings["start"], ready or {}) if c.may_be_compiled)
     of_triton = written.pop(TRITON_FOLDER, 0)
     missed = [e for e in launch.of_kind(Kind.KERNEL_COMPILE) if e.values["outcome"] == MISS and launch.before_ready(e)]
-    reason += f", {of_triton} written since"
-    if missed:
-        reason, sources = f"{reason}, and the log names a compilation", (*sources, launch.place(missed[0]))
-    if written:
-        reason += f", and {sum(written.values())} in {', '.join(f'{name:.40}' for name in sorted(written)[:FOLDERS])}"
-    if of_triton or missed:
-        return Proof(CacheProof.RECOMPILED, reason, sources)
-    return Proof(CacheProof.UNPROVEN if written else CacheProof.WARM, reason, sources)
+    return _Since(len(held), of_triton, written, missed, _unknown(held, ready))
 
 
 def _unknown(held: Listing, ready: Listing | None) -> str | None:

@@ -167,6 +167,13 @@ def test_an_eager_launch_is_warm_where_it_found_kernels_and_wrote_none(tmp_path:
     assert "caches.json" in state.sources[1]
 
 
+def test_graphs_that_are_written_again_make_no_warm_launch_a_cold_one(tmp_path: Path) -> None:
+    """As on an H200 with CUDA graphs: Inductor writes nine of its files again, Triton none of 396."""
+    again = {"vllm/torch_compile_cache/torch_aot_compile/7d31/inductor_cache/hh/51cd.best_config": (259, 2)}
+    session = Session(tmp_path, WARM_TOO).both(where=WARM, kernel_files=(4, 0), cache_files=again)
+    assert session.judge().row("cache state", cache="warm").word is Word.PASS
+
+
 @pytest.mark.parametrize(("written", "called"), [(0, "warm"), (2, "warm/recompiled")])
 def test_an_eager_launch_that_died_before_it_was_ready_is_judged_by_its_end(
     tmp_path: Path, written: int, called: str
@@ -210,6 +217,9 @@ def test_what_is_touched_by_every_start_is_no_compilation(tmp_path: Path, touche
         (COLD, {"compiled": "hit"}, "warm", "claimed cold, but"),
         (COLD, {"compiled": "hit miss"}, "warm", "claimed cold, but"),  # somebody else's cache, not listed
         (WARM, {"compiled": "hit miss"}, "recompiled", "2 hits, 2 misses"),
+        # Graphs that were found, of kernels that were not.
+        (WARM, {"kernel_files": (4, 2)}, "recompiled", "9 files at start, 2 of Triton written since"),
+        (WARM, {"start_lines": (CUTE_MISS,)}, "recompiled", "5 files at start, and the log names a compilation"),
     ],
 )
 def test_a_cache_is_called_what_it_is_proven_to_be(
