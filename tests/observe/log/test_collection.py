@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from harness.observe.log import Event, events
+from harness.observe.log import Event, Kind, events
 from harness.observe.log.fact import COLUMNS, Facts
 from harness.observe.log.facts import facts
 from tests.observe.shared_logs import golden_index, index, log_bytes, needs_logs
@@ -32,8 +32,13 @@ def facts_of(name: str) -> Facts:
 
 
 def test_the_golden_logs_are_there() -> None:
-    assert len(golden_index()) == 15
+    assert len(golden_index()) == 16
     assert tuple(ROWS[0]) == COLUMNS
+
+
+def test_a_warm_start_with_graphs_on_a_gpu_tells_two_hits_and_no_miss() -> None:
+    found = events_of("golden/h200_vllm0.25.1_mtp1_graphs_warm.log")
+    assert [e.kind for e in found if e.kind in (Kind.CACHE_HIT, Kind.CACHE_MISS)] == [Kind.CACHE_HIT] * 2
 
 
 @needs_logs
