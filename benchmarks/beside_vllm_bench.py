@@ -14,9 +14,9 @@ until then are written, fewer rows of the scene that was cut off. The askers tak
     ours, sampler on    where QUALIFY_GPUS names GPUs: the same while the harness reads their memory 20 times a second;
                  its decode rate may differ from ours without by no more than requests of one asker differ
 
-Ours counts the time to the first token from the request's last byte on: making JSON of the prompt and sending it is the
-client's time and not the engine's. vLLM's tool counts that in, so here ours is asked for the tool's figure as well,
-and that is what is compared.
+Ours counts the time to the first token from the request's last byte on: making JSON of the prompt, connecting and
+sending it is the client's time and not the engine's. vLLM's tool counts that in, over a connection that it keeps; so
+here ours is asked for the tool's figure as well, over a new one, and that is what is compared.
 
 An asker that fails sits out the rest of its scene. The exit code is 0, 4 beyond a limit, 3 where an asker failed, or
 130 where it was stopped; what was measured is printed and written either way.

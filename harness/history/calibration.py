@@ -1,10 +1,11 @@
 """How often A/A sessions of a host saw a change where none can be, and whether it may still judge speed.
 
 The sessions are replayed in the order in which they were run, so the answer follows from the index alone. A host
-loses the right once more than 10 % of the judged primary rows of its last 20 A/A sessions said regressed or
-improved, over at least 20 rows. It has it again once at most 10 % did in the newest sessions since then that hold
-at least 40 rows: more than it took to lose it, so that a bad host does not win it back by luck. docs/history.md
-has the simulated figures.
+loses the right once more than 10 % of the judged primary rows of its last 20 A/A sessions saw a change, over at
+least 20 rows: intervals beyond the margin, each alone. The words of rows are no measure of noise, since they stand
+after Holm, which hides a host's luck the better the more metrics a session has. It has it again once at most 10 % did
+in the newest sessions since then that hold at least 40 rows: more than it took to lose it, so that a bad host does
+not win it back by luck. docs/history.md has the simulated figures.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Z = 1.6449
 ROWS = """
 SELECT s.root_sha256, s.session,
        count(*) AS judged,
-       sum(m.word IN ('fail', 'improved')) AS alarms
+       sum(m.low_pct > m.margin_pct OR m.high_pct < -100.0 * m.margin_pct / (100.0 + m.margin_pct)) AS alarms
 FROM sessions s JOIN metrics m USING (root_sha256)
 WHERE s.host = ? AND s.kind = 'A/A' AND s.verdict NOT IN ('void', 'setup failure')
   AND m.is_primary AND m.own_sd IS NOT NULL AND m.word IN ('pass', 'improved', 'inconclusive', 'fail')

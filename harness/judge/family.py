@@ -92,8 +92,8 @@ def _primary(tests: Mapping[Key, PairTest]) -> Iterator[tuple[Key, Judgement]]:
 
         worse = holm([t.p_regressed for t in tests.values()])
         better = holm([t.p_improved for t in tests.values()])
-        for (key, test), *p in zip(tests.items(), worse, better, strict=True):
-            judged = conclude(test, p_regressed=p[0], p_improved=p[1], claims=len(tests))
+        for (key, test), p_worse, p_better in zip(tests.items(), worse, better, strict=True):
+            judged = conclude(test, p_regressed=p_worse, p_improved=p_better, claims=len(tests))
             yield key, replace(judged, ratios=test.differences)
 
 

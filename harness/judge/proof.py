@@ -8,13 +8,16 @@ from dataclasses import dataclass
 
 from harness.judge.late import WallClock, is_late_line, late_from
 from harness.judge.read import LaunchEvidence
-from harness.observe.jit.files import TRITON_FOLDER, Listing, changes, in_triton
+from harness.observe.jit.files import Listing, changes, in_triton
 from harness.observe.log import Event, Kind
 from harness.words import Cache, CacheProof
 
 MISS = "miss"
 FOLDERS = 3
 """Folders of caches that a reason names."""
+OF_GRAPHS = ("vllm", "vllm-fork", "inductor")
+"""Folders of compiled graphs: what is written there is the hit's affair."""
+NAMED = ", and the log names a compilation"
 
 
 @dataclass(frozen=True)
@@ -54,25 +57,28 @@ def cache_proof(launch: LaunchEvidence) -> Proof:
     if failed or misses:
         return Proof(CacheProof.RECOMPILED, seen, sources)
     if hits and found:
-        return _graphs(launch, listings, Proof(CacheProof.WARM, seen, sources))
+        return _graphs(launch, listings, seen, sources)
     told = [e for e in launch.of_kind(Kind.EAGER) if launch.before_ready(e)]
     if not hits and told and any(c.kernel for c in changes({}, listings["start"])):
         return _eager(launch, listings, (launch.place(told[0]), *sources))
     return Proof(CacheProof.UNPROVEN, f"the log shows no use of a compile cache: {seen}", sources)
 
 
-def _graphs(launch: LaunchEvidence, listings: Mapping[str, Listing], hit: Proof) -> Proof:
-    """A launch whose graphs were found, as `hit` says, and whose kernels may have been compiled all the same.
+def _graphs(launch: LaunchEvidence, listings: Mapping[str, Listing], seen: str, sources: tuple[str, ...]) -> Proof:
+    """A launch whose graphs were found, while kernels that are no part of a graph may have been compiled.
 
-    Eight warm launches of vLLM 0.25.1 with CUDA graphs on an H200 found Triton's 396 files and wrote none. What
-    Inductor wrote again lay in vLLM's own folder, nine files each, and proves nothing.
+    Eight warm launches of vLLM 0.25.1 with CUDA graphs on an H200 found Triton's 404 files and wrote none. What
+    Inductor wrote again lay in vLLM's own folder, nine files each, and proves nothing. What other libraries wrote may
+    be a kernel or the index of their cache: it is told, and the hit decides, as where files do not tell.
     """
     since = _since(launch, listings)
     if since.missed:
-        return Proof(CacheProof.RECOMPILED, hit.reason + since.named, (*hit.sources, launch.place(since.missed[0])))
+        return Proof(CacheProof.RECOMPILED, seen + NAMED, (*sources, launch.place(since.missed[0])))
     if since.of_triton:
-        return Proof(CacheProof.RECOMPILED, f"{hit.reason}, {since.of_triton} of Triton written since", hit.sources)
-    return hit
+        return Proof(CacheProof.RECOMPILED, f"{seen}, {since.of_triton} of Triton written since", sources)
+    if written := {name: n for name, n in since.of_others.items() if name not in OF_GRAPHS}:
+        seen += f", 0 of Triton written since{_in_others(written)}"
+    return Proof(CacheProof.WARM, seen, sources)
 
 
 def _eager(launch: LaunchEvidence, listings: Mapping[str, Listing], sources: tuple[str, ...]) -> Proof:
@@ -88,12 +94,16 @@ def _eager(launch: LaunchEvidence, listings: Mapping[str, Listing], sources: tup
         return Proof(CacheProof.UNPROVEN, f"{reason}, and {since.unknown}", sources)
     reason += f", {since.of_triton} written since"
     if since.missed:
-        reason, sources = reason + since.named, (*sources, launch.place(since.missed[0]))
-    if written := since.of_others:
-        reason += f", and {sum(written.values())} in {', '.join(f'{name:.40}' for name in sorted(written)[:FOLDERS])}"
+        reason, sources = reason + NAMED, (*sources, launch.place(since.missed[0]))
+    if since.of_others:
+        reason += _in_others(since.of_others)
     if since.of_triton or since.missed:
         return Proof(CacheProof.RECOMPILED, reason, sources)
-    return Proof(CacheProof.UNPROVEN if written else CacheProof.WARM, reason, sources)
+    return Proof(CacheProof.UNPROVEN if since.of_others else CacheProof.WARM, reason, sources)
+
+
+def _in_others(written: Mapping[str, int]) -> str:
+    return f", and {sum(written.values())} in {', '.join(f'{name:.40}' for name in sorted(written)[:FOLDERS])}"
 
 
 @dataclass(frozen=True)
@@ -110,8 +120,6 @@ class _Since:
     unknown: str | None
     """Why files say nothing; None where they do."""
 
-    named = ", and the log names a compilation"
-
 
 def _since(launch: LaunchEvidence, listings: Mapping[str, Listing]) -> _Since:
     """What was written is known at readiness alone, and by the files' times.
@@ -121,8 +129,9 @@ def _since(launch: LaunchEvidence, listings: Mapping[str, Listing]) -> _Since:
     """
     held = {path: entry for path, entry in listings["start"].items() if in_triton(path)}
     ready = listings.get("ready", listings.get("end") if launch.ready_ns is None else None)
-    written = Counter(c.cache for c in changes(listings["start"], ready or {}) if c.may_be_compiled)
-    of_triton = written.pop(TRITON_FOLDER, 0)
+    found = [c for c in changes(listings["start"], ready or {}) if c.may_be_compiled]
+    of_triton = sum(in_triton(c.path) for c in found)
+    written = Counter(c.cache for c in found if not in_triton(c.path))
     missed = [e for e in launch.of_kind(Kind.KERNEL_COMPILE) if e.values["outcome"] == MISS and launch.before_ready(e)]
     return _Since(len(held), of_triton, written, missed, _unknown(held, ready))
 

@@ -16,7 +16,7 @@ class Calibration(Strict):
     rows: int
     """Their judged primary rows."""
     alarms: int
-    """Those of the rows that said regressed or improved."""
+    """Those of the rows whose interval, alone, lies beyond the margin on either side."""
     low_pct: float | None
     """Wilson interval (90 %) of the share of alarms; None without a row."""
     high_pct: float | None

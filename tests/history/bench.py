@@ -81,6 +81,7 @@ class Metric:
     cell: str = "c" * 64
     name: str = "decode steps"
     word: str = "pass"
+    interval_pct: tuple[float, float] = (-1.0, 1.0)
     mean: float = 0.0
     own_sd: float | None = 0.01
     pairs: int = 4
@@ -150,6 +151,9 @@ def remembered(
                     "pairs": m.pairs,
                     "mean": m.mean,
                     "own_sd": m.own_sd,
+                    "low_pct": m.interval_pct[0],
+                    "high_pct": m.interval_pct[1],
+                    "margin_pct": 3.0,
                 },
             )
             index.insert("ratios", {"metric": number, "place": 0, "log_ratio": m.mean})

@@ -92,7 +92,7 @@ def test_old_sessions_do_not_count_for_ever() -> None:
 
 
 def host(rng: np.random.Generator, *, launch: float, shared: float, count: int, rows: int = 10) -> list[Counted]:
-    """A/A sessions of four pairs, judged by the judge's own arithmetic.
+    """A/A sessions of four pairs, each row judged alone by the judge's own arithmetic.
 
     `shared` is the noise of an arm over a whole session: what makes a host bad, since no pair shows it.
     """
@@ -147,8 +147,10 @@ def of_host(index: Index, host_id: str | None = HERE) -> Calibration | None:
 
 
 def test_only_judged_primary_rows_of_sound_a_a_sessions_of_this_host_count(index: Index) -> None:
-    said = [Metric(word=w) for w in ("fail", "improved", "pass", "inconclusive", "not tested", "void")]
-    remembered(index, "mine", *said, Metric(own_sd=None, word="fail"))
+    changed = (-9.0, -4.0)
+    said = [Metric(word="fail", interval_pct=changed), Metric(word="improved", interval_pct=(4.0, 9.0))]
+    said += [Metric(word=w) for w in ("pass", "inconclusive", "not tested", "void")]
+    remembered(index, "mine", *said, Metric(own_sd=None, word="fail", interval_pct=changed))
     remembered(index, "an A/B", *said, kind="A/B")
     remembered(index, "broken", *said, verdict="void")
     remembered(index, "elsewhere", *said, host=THERE)
@@ -156,6 +158,25 @@ def test_only_judged_primary_rows_of_sound_a_a_sessions_of_this_host_count(index
     assert found is not None
     assert (found.sessions, found.rows, found.alarms) == (1, 4, 2)
     assert of_host(index, None) is None, "a host that does not say which one it is has no calibration"
+
+
+@pytest.mark.parametrize(
+    ("word", "interval_pct", "alarms"),
+    [
+        ("inconclusive", (-9.0, -2.92), 1),
+        ("inconclusive", (-9.0, -2.91), 0),  # the margin of 3 % is a factor either way
+        ("pass", (3.1, 9.0), 1),
+        ("pass", (2.9, 9.0), 0),
+    ],
+)
+def test_a_row_that_holm_let_pass_is_still_a_change_that_was_seen(
+    index: Index, word: str, interval_pct: tuple[float, float], alarms: int
+) -> None:
+    """Else a host whose arms have luck of their own would keep the right, the more metrics, the longer."""
+    remembered(index, "mine", Metric(word=word, interval_pct=interval_pct))
+    found = of_host(index)
+    assert found is not None
+    assert (found.rows, found.alarms) == (1, alarms)
 
 
 # --- what the judge makes of it ----------------------------------------------------------------------

@@ -154,6 +154,7 @@ def test_cold_and_warm_are_proven_by_misses_and_hits(tmp_path: Path) -> None:
 
 IN_EAGER: dict[str, Any] = {"compiled": "none", "said_at_start": ("Enforce eager set, disabling torch.compile",)}
 FOUND = IN_EAGER | {"kernel_files": (4, 0)}
+IN_VLLM = "vllm/torch_compile_cache/7d31/rank_0_0/triton_cache/H/k.cubin"
 CUTE_MISS = "[b12x cute.compile] miss reason=cold target=b12x.k.K status=cold cache_key=0 spec_hash=1"
 
 
@@ -171,7 +172,16 @@ def test_graphs_that_are_written_again_make_no_warm_launch_a_cold_one(tmp_path: 
     """As on an H200 with CUDA graphs: Inductor writes nine of its files again, Triton none of 396."""
     again = {"vllm/torch_compile_cache/torch_aot_compile/7d31/inductor_cache/hh/51cd.best_config": (259, 2)}
     session = Session(tmp_path, WARM_TOO).both(where=WARM, kernel_files=(4, 0), cache_files=again)
-    assert session.judge().row("cache state", cache="warm").word is Word.PASS
+    state = session.judge().row("cache state", cache="warm")
+    assert (state.word, state.reason) == (Word.PASS, "2 hits, 0 misses, 0 failed loads, 9 files at start")
+
+
+def test_what_other_libraries_wrote_stands_beside_the_hit(tmp_path: Path) -> None:
+    """It may be a kernel, or the index of their cache that every start writes again."""
+    session = Session(tmp_path, WARM_TOO).both(where=WARM, cache_files={"flashinfer/a.so": 9})
+    state = session.judge().row("cache state", cache="warm")
+    assert state.word is Word.PASS
+    assert state.reason.endswith("5 files at start, 0 of Triton written since, and 1 in flashinfer")
 
 
 @pytest.mark.parametrize(("written", "called"), [(0, "warm"), (2, "warm/recompiled")])
@@ -220,6 +230,7 @@ def test_what_is_touched_by_every_start_is_no_compilation(tmp_path: Path, touche
         # Graphs that were found, of kernels that were not.
         (WARM, {"kernel_files": (4, 2)}, "recompiled", "9 files at start, 2 of Triton written since"),
         (WARM, {"start_lines": (CUTE_MISS,)}, "recompiled", "5 files at start, and the log names a compilation"),
+        (WARM, {"cache_files": {IN_VLLM: 9}}, "recompiled", "1 of Triton written since"),
     ],
 )
 def test_a_cache_is_called_what_it_is_proven_to_be(

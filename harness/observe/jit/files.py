@@ -14,7 +14,8 @@ Listing: TypeAlias = Mapping[str, Entry]
 
 KERNEL_SUFFIXES = (".source", ".ttir", ".ttgir", ".llir", ".ptx", ".cubin", ".amdgcn", ".hsaco", ".json")
 """Triton writes a file per stage of its compiler, and a group file that names them."""
-TRITON_FOLDER = "triton"
+TRITON_FOLDERS = ("triton", "triton_cache")
+"""Where Triton keeps its files: by itself; and within vLLM's compile cache, where that has no standalone_compile."""
 NOT_CODE = (".lock", ".log")
 """Files that libraries touch with every start, whether they compile or not; FlashInfer's, for one."""
 MODEL_INFOS = "vllm/modelinfos/"
@@ -50,7 +51,8 @@ class Change:
 
 def in_triton(path: str) -> bool:
     """True for a file of Triton's cache."""
-    return path.partition("/")[0] == TRITON_FOLDER
+    first, *inner = path.split("/")[:-1] or [path]
+    return first == TRITON_FOLDERS[0] or TRITON_FOLDERS[1] in inner
 
 
 def changes(before: Listing, after: Listing) -> Iterator[Change]:

@@ -73,7 +73,9 @@ ROWS = Table(
             unit="%",
         ),
         Column("p", Kind.NUMBER, "p of the test, see docs/judge.md", _tested("p")),
-        Column("p_adjusted", Kind.NUMBER, "the same over all metrics of the session", _tested("p_adjusted")),
+        Column("p_adjusted", Kind.NUMBER, "the same over the session's metrics of its kind", _tested("p_adjusted")),
+        Column("p_improved", Kind.NUMBER, "p of an improvement, see docs/judge.md", _tested("p_improved")),
+        Column("p_improved_adjusted", Kind.NUMBER, "the same over the primary metrics", _tested("p_improved_adjusted")),
         Column("pairs_needed", Kind.INTEGER, "pairs that would resolve an inconclusive row", _tested("pairs_needed")),
         Column(
             "cell_sha256",
