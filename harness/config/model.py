@@ -149,6 +149,9 @@ class PlanConfig(Strict):
     rerun_void: bool = Field(True, description="run a pair whose measurement is void once more; both stay")
     burn_in: int = Field(0, ge=0, description="recorded launches per lane before the first measured pair")
     trace: bool = Field(False, description="per arm and mode, a launch of its own with the tracer inside the server")
+    trace_caches: tuple[Cache, ...] = Field(
+        (Cache.COLD,), min_length=1, description="such launches for each of these states of the caches"
+    )
     seed: int = Field(0, ge=0)
     challenge: str = Field("", description="a reviewer's text that the prompts follow from, too")
 

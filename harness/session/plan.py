@@ -144,16 +144,18 @@ def _lane(profile: Profile, lane: int, lanes: int) -> Iterator[tuple[Arm, str, W
 
 
 def _traces(profile: Profile, lane: int, lanes: int) -> Iterator[tuple[Arm, str, Warmup, Cache, int]]:
-    """One launch per arm and mode with the tracer inside, after all that is measured.
+    """Launches per arm and mode with the tracer inside, after all that is measured.
 
-    Cold, since a kernel library that finds its own files compiles nothing that could be seen; and with the
-    engine's warm-ups alone, where they are planned: the state that a user's first long prompt meets.
+    Cold where nothing else was asked for, since a kernel library that finds its own files compiles nothing that
+    could be seen; warm ones show what it loads from them. With the engine's warm-ups alone, where they are planned:
+    the state that a user's first long prompt meets.
     """
     plan = profile.plan
     warmup = Warmup.ENGINE if Warmup.ENGINE in plan.warmups else plan.warmups[0]
     for mode in plan.modes[lane::lanes] if plan.trace else ():
-        for arm in AB:
-            yield arm, mode, warmup, Cache.COLD, 0
+        for cache in plan.trace_caches:
+            for arm in AB:
+                yield arm, mode, warmup, cache, 0
 
 
 def _cold_warmups(profile: Profile) -> tuple[Warmup, ...]:

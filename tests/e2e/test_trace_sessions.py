@@ -24,14 +24,14 @@ kernels = ["{KERNEL}"]
 """
 
 
-def traced(folder: Path, control: str, candidate: str, **env: str) -> Finished:
+def traced(folder: Path, control: str, candidate: str, *sets: str, **env: str) -> Finished:
     """A session whose arms have these faults; the candidate claims to have removed the kernel."""
     arms = [stack(folder, name, QUALIFY_FAKE_FAULTS=f, **env) for name, f in (("old", control), ("new", candidate))]
     with arms[1].open("a", encoding="utf-8") as stream:
         stream.write(CLAIM)
     arguments = ("--control", str(arms[0]), "--candidate", str(arms[1]), "--set", "plan.trace=true")
     # The fake server is a Python program of this project; its own path must survive the tracer's.
-    path = ("--set", f"serve.env.PYTHONPATH='{ROOT}'")
+    path = ("--set", f"serve.env.PYTHONPATH='{ROOT}'", *(word for one in sets for word in ("--set", one)))
     return run(folder / "results", "--profile", str(fake_profile(folder)), *arguments, *path)
 
 
@@ -81,6 +81,19 @@ def test_what_nobody_could_see_is_not_shown(
     assert done.code == (ExitCode.VOID if candidate == "trace-changed" else ExitCode.INCONCLUSIVE)
     mismatch = done.row("specialisation mismatch")
     assert mismatch.word is (Word.VOID if candidate == "trace-changed" else Word.PASS)
+
+
+def test_warm_launches_are_traced_too_where_the_plan_says_so(tmp_path: Path) -> None:
+    done = traced(tmp_path, LATE, WRONG, 'plan.trace_caches=["cold", "warm"]')
+    assert done.code == ExitCode.FAIL
+    found = [r for r in done.verdict.rows if r.name == "specialisation mismatch"]
+    assert [(r.cache, r.word, r.reason) for r in found] == [
+        ("cold", Word.FAIL, SENTENCE),
+        ("unproven", Word.FAIL, SENTENCE),  # that fake engine prints no hit
+    ]
+    warm = [x for x in read_case(done.bundle).launches.values() if x.folder.id.endswith("-warm-trace")]
+    assert [x.record.launch.warm_from is not None for x in warm if x.record] == [True, True]
+    assert all(read_trace(x.folder.trace_dir).processes for x in warm)
 
 
 def test_judge_and_report_give_the_same_bytes_again(tmp_path: Path) -> None:

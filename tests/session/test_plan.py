@@ -67,6 +67,19 @@ def test_traces_come_last_one_per_arm_and_mode_and_are_cold() -> None:
     assert [x.id for x in planned if not x.trace] == ids(modes=["mtp1", "mtp3"], warmups=["primed", "engine"])
 
 
+def test_a_trace_on_warm_caches_starts_from_what_the_cold_launch_of_its_arm_left() -> None:
+    """Where the tracer tells what is loaded from disk; also where no other launch is warm."""
+    planned = launches(trace=True, trace_caches=["cold", "warm"], modes=["mtp1"], caches=["cold"], seed=1)
+    assert [(x.id, x.warm_from, x.trace) for x in planned] == [
+        ("001-candidate-mtp1-engine-cold", None, False),
+        ("002-control-mtp1-engine-cold", None, False),
+        ("003-control-mtp1-engine-cold-trace", None, True),
+        ("004-candidate-mtp1-engine-cold-trace", None, True),
+        ("005-control-mtp1-engine-warm-trace", "002-control-mtp1-engine-cold", True),
+        ("006-candidate-mtp1-engine-warm-trace", "001-candidate-mtp1-engine-cold", True),
+    ]
+
+
 def test_no_warm_launch_starts_from_what_a_trace_left() -> None:
     planned = launches(trace=True)
     traces = {x.id for x in planned if x.trace}
