@@ -110,6 +110,9 @@ class Server(Protocol):
     def log_digest(self) -> tuple[str, int]:
         """SHA-256 and length of the log, hashed while it was written; after `stop` only."""
 
+    def log_cpu_ns(self) -> int | None:
+        """CPU time of the thread that read the log; None where it has not ended."""
+
     def container(self) -> ContainerFacts | None:
         """The container that it runs in, complete after `stop`; None for a process."""
 

@@ -54,6 +54,7 @@ class LogPipe:
         self._times_file = times_file
         self._hash = hashlib.sha256()
         self._bytes = 0
+        self._cpu_ns: int | None = None
         self._write_error: OSError | None = None
         self._thread = threading.Thread(target=self._copy, name="log-pipe", daemon=True)
         self._thread.start()
@@ -69,6 +70,7 @@ class LogPipe:
             for _ in self._read():
                 pass  # keep draining: a full pipe would stop the server that is being measured
         self._source.close()
+        self._cpu_ns = time.thread_time_ns()
 
     def _read(self) -> Iterator[tuple[int, bytes]]:
         while data := self._source.read():
@@ -85,6 +87,11 @@ class LogPipe:
     def digest(self) -> tuple[str, int]:
         """SHA-256 and length of everything that came through the pipe."""
         return self._hash.hexdigest(), self._bytes
+
+    @property
+    def cpu_ns(self) -> int | None:
+        """CPU time that the copying took, all of it beside the server that is being measured; None until the end."""
+        return self._cpu_ns
 
     @property
     def write_error(self) -> OSError | None:

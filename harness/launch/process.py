@@ -154,6 +154,10 @@ class ProcessServer:
         """See `Server.log_digest`."""
         return self._pipe.digest()
 
+    def log_cpu_ns(self) -> int | None:
+        """See `Server.log_cpu_ns`."""
+        return self._pipe.cpu_ns
+
     def container(self) -> ContainerFacts | None:
         """See `Server.container`."""
         return None

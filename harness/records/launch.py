@@ -89,6 +89,8 @@ class LaunchRecord(Record):
     """Hash of the text prompts as this launch's own tokenizer renders them; None where ids are asked."""
     log_sha256: str | None = None
     log_bytes: int | None = None
+    log_cpu_ns: int | None = None
+    """CPU time of reading, hashing and writing the log, over the whole launch; None in older records."""
     gpu: GpuWatch | None = None
     """None for a launch on the CPU."""
 

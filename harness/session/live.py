@@ -160,6 +160,7 @@ class LiveLaunch:
             if status is LaunchStatus.COMPLETED and exit_.error:  # its log may lack the end
                 status, stage, reason = LaunchStatus.FAILED, ENGINE_STAGE, exit_.error
             changes["log_sha256"], changes["log_bytes"] = self._server.log_digest()
+            changes["log_cpu_ns"] = self._server.log_cpu_ns()
             changes["container"] = self._server.container()
         if self.launch.trace and self._server is not None:
             with contextlib.suppress(OSError):  # a full disk must not cost the record too: the missing file shows

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from harness.judge.case import read_case
 from harness.judge.loads import delivered, in_flight, load_pass, phase_s, server_peak, tokens_per_sequence_step
+from harness.judge.rows.health import client_cores
 from harness.judge.window import BURST_NS, WindowEvidence
 from harness.observe.prometheus import Delta
 from harness.records import RequestRecord, Window
 from harness.records.client import ClientLoad, Gauge
-from harness.words import ExitCode, Step, Word
+from harness.words import Arm, ExitCode, Step, Word
 
 from .bundles import Session
 from .test_rates import MS, request
@@ -218,6 +220,12 @@ def test_events_are_a_burst_when_more_than_half_of_them_come_at_once(close: int,
 )
 def test_at_the_bar_a_client_has_kept_up(tmp_path: Path, does: Any) -> None:
     assert Session(tmp_path).candidate(**does).judge().row("client kept up").word is Word.PASS
+
+
+def test_what_the_client_used_in_the_windows_of_a_speed_is_told_per_launch(tmp_path: Path) -> None:
+    bundle = Session(tmp_path).control(client_cpu_share=0.06).candidate(client_cpu_share=0.02).build()
+    shares = {x.record.launch.arm: client_cores(x) for x in read_case(bundle).launches.values() if x.record}
+    assert shares == {Arm.CONTROL: pytest.approx(0.06, abs=1e-3), Arm.CANDIDATE: pytest.approx(0.02, abs=1e-3)}
 
 
 def test_a_window_of_before_the_client_was_watched_is_judged_by_its_events() -> None:

@@ -67,6 +67,9 @@ def test_a_server_that_writes_50_megabytes_does_not_stall(bench: Bench) -> None:
     assert ended(running).code == 0
     running.server.stop(1)
     assert running.spec.log_file.stat().st_size == running.server.log_digest()[1] == 50_000_000
+    cpu_ns = running.server.log_cpu_ns()
+    assert cpu_ns is not None
+    assert cpu_ns > 10_000_000, "hashing so much takes some 30 ms of any core"
     assert running.times[-1][0] == 50_000_000
     running.spec.log_file.unlink()
 

@@ -48,6 +48,9 @@ class Standing:
     def log_digest(self) -> tuple[str, int]:
         raise NotImplementedError
 
+    def log_cpu_ns(self) -> int | None:
+        raise NotImplementedError
+
     def container(self) -> None:
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -16,6 +17,8 @@ from harness.words import Arm, Step, Word
 NUMBER = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-f]{8,}\b|\d+")
 """What differs between two prints of the same error: addresses, request ids, counts."""
 
+TIMED = (Step.FIRST_PROMPT, Step.PREFILL, Step.DECODE)
+"""Steps whose windows give speeds."""
 PROBING = (Step.FOLLOW_UP, Step.REQUEST_KINDS, Step.PROBES)
 """Steps in which the arms may be asked differently: after a server died of one kind, the next is not asked."""
 
@@ -105,10 +108,19 @@ def _counts(cell: Cell) -> Row:
     )
 
 
+def client_cores(launch: LaunchEvidence) -> float | None:
+    """What the session's process used in the windows of a speed, the log's reader and all, in cores: their median."""
+    shares = [
+        w.window.client.cpu_ns / (w.window.end_ns - w.window.begin_ns)
+        for w in launch.windows
+        if w.window.step in TIMED and w.window.client is not None and w.window.end_ns > w.window.begin_ns
+    ]
+    return statistics.median(shares) if shares else None
+
+
 def _client(cell: Cell) -> Row:
     """Times that the client took late are not the server's; their rates are left out, and that is said."""
-    timed = (Step.FIRST_PROMPT, Step.PREFILL, Step.DECODE)
-    sides = [[(x, w) for x in side for w in x.windows if w.window.step in timed] for _, side in cell.arms()]
+    sides = [[(x, w) for x in side for w in x.windows if w.window.step in TIMED] for _, side in cell.arms()]
     return _without_fault(
         cell,
         "client kept up",

@@ -122,6 +122,10 @@ class DockerServer:
         """See `Server.log_digest`."""
         return self._pipe.digest()
 
+    def log_cpu_ns(self) -> int | None:
+        """See `Server.log_cpu_ns`."""
+        return self._pipe.cpu_ns
+
     def container(self) -> ContainerFacts | None:
         """See `Server.container`."""
         if self._inspect is None:

@@ -9,6 +9,7 @@ from harness.judge.case import Case
 from harness.judge.proof import cache_proof
 from harness.judge.read import LaunchEvidence
 from harness.judge.rows import kv
+from harness.judge.rows.health import client_cores
 from harness.judge.rows.startup import start_s
 from harness.records import LaunchRecord, PlannedLaunch, Verdict
 from harness.report.launches import exit_text, in_order
@@ -86,6 +87,20 @@ LAUNCHES = Table(
             Kind.INTEGER,
             "GPUs that were watched",
             _record(lambda r: None if r.gpu is None else len(r.gpu.facts)),
+        ),
+        Column(
+            "client_cpu",
+            Kind.NUMBER,
+            "CPU of the harness but its GPU sampler in the timed windows, in cores: their median",
+            lambda x: client_cores(x[1]),
+            unit="cores",
+        ),
+        Column(
+            "log_cpu",
+            Kind.NUMBER,
+            "CPU of the log's reader over the whole launch; it is part of the client's",
+            _record(lambda r: None if r.log_cpu_ns is None else r.log_cpu_ns / 1e9),
+            unit="s",
         ),
         Column("log_bytes", Kind.INTEGER, "length of server.log", _record(lambda r: r.log_bytes), unit="bytes"),
         Column("log_sha256", Kind.TEXT, "hash of server.log, taken at the pipe", _record(lambda r: r.log_sha256)),
