@@ -19,6 +19,7 @@ from harness.report.model import counted, flags, noteworthy, untested, why
 from harness.report.sealing import is_sealed
 from harness.report.summary import cell_text
 from harness.report.text import plural, shortened
+from harness.report.untried import untried
 from harness.words import Arm, Word
 
 TABLE_HEAD = "| | verdict | control | candidate | change | state |\n|:--|:--|:--|:--|:--|:--|\n"
@@ -152,6 +153,8 @@ def _not_claimed(case: Case, verdict: Verdict, cell: int) -> Iterable[str]:
         yield f"- Speed, faster or slower: {why_not}\n"
     if all(arm not in case.stack_locks for arm in Arm):
         yield "- Any pull request's head: no arm has a lock, so what ran is known by version and model only\n"
+    if new := untried(case):
+        yield f"- {', '.join(new)}: seen here, and never tried by the makers of this harness (docs/gpu.md)\n"
     yield "- Anything beyond the rows above: other models, prompts, lengths, hosts, engine versions or settings\n"
 
 

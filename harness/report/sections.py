@@ -27,6 +27,7 @@ from harness.report.rank_tables import rank_lines
 from harness.report.speeds import panels
 from harness.report.starts import phase_names, starts
 from harness.report.summary import cell_text
+from harness.report.untried import untried
 from harness.words import Arm, Word
 
 CONTENTS = (
@@ -77,6 +78,7 @@ def _verdict(case: Case, verdict: Verdict) -> dict[str, Any]:
         "groups": (groups := grouped(verdict.rows)),
         "anchors": {group.name: f"row-{n}" for n, group in enumerate(groups)},
         "untested": untested(verdict.rows),
+        "untried": untried(case),
     }
 
 

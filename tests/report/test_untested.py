@@ -1,12 +1,19 @@
-"""What is not claimed is told once per reason, not once per cell."""
+"""What is not claimed is told once per reason, not once per cell, and what nobody tried is told too."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from harness.judge.case import Case, read_case
+from harness.judge.verdict import judge_case
 from harness.records import Row
+from harness.report.markdown import comment
 from harness.report.model import Untested, untested
+from harness.report.untried import untried
 from harness.words import Word
+from tests.judge.bundles import Session, stack
 
 BLIND = "; read every 50 ms, at worst {} ms: what was shorter is not seen"
 
@@ -32,3 +39,32 @@ def test_reasons_that_differ_in_figures_alone_are_one(reasons: list[str], told: 
 def test_reasons_that_differ_otherwise_are_not() -> None:
     rows = [Row(name="x", word=Word.NOT_TESTED, reason=reason) for reason in ("no gate", "no sample")]
     assert [found.reason for found in untested(rows)] == ["no gate", "no sample"]
+
+
+# --- what was never tried ------------------------------------------------------------------------------
+
+B12X = "[b12x cute.compile] miss reason=cold target=b12x.mla.UnifiedPrefillMGKernel status=cold cache_key=1"
+
+
+def of(root: Path, overrides: dict[str, object], *, line: str = B12X, **flags: int) -> Case:
+    session = Session(root, overrides, candidate=stack("new", None, **flags))
+    return read_case(session.candidate(start_lines=(line,)).build())
+
+
+def test_kernel_libraries_and_ranks_that_nobody_tried_are_not_passed_over(tmp_path: Path) -> None:
+    """Silence would read as support."""
+    case = of(tmp_path, {"host.gpus": 4}, tensor_parallel_size=4, decode_context_parallel_size=4)
+    assert untried(case) == ["B12X", "decode-context parallel 4 on GPUs", "tensor parallel 4 on GPUs"]
+    told = "B12X, decode-context parallel 4 on GPUs, tensor parallel 4 on GPUs"
+    assert f"- {told}: seen here, and never tried by the makers of this harness" in comment(case, judge_case(case))
+
+
+def test_a_backends_name_on_the_command_line_is_enough(tmp_path: Path) -> None:
+    session = Session(tmp_path, candidate=stack("new", attention_backend="CUTE_DSL_MLA"))
+    assert untried(read_case(session.build())) == ["CuTe DSL"]
+
+
+def test_two_ranks_were_tried_and_four_on_a_cpu_too(tmp_path: Path) -> None:
+    two = of(tmp_path / "gpus", {"host.gpus": 2}, line="", tensor_parallel_size=2, decode_context_parallel_size=2)
+    assert untried(two) == []
+    assert untried(of(tmp_path / "cpu", {}, line="", tensor_parallel_size=4)) == []
