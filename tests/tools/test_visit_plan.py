@@ -186,16 +186,34 @@ GIT = "#!/bin/sh\nfor last; do :; done\nmkdir -p $last\n"
 PIP = '#!/bin/sh\nwhile [ "$1" != -d ]; do shift; done\ntouch "$2/new.whl"\n'
 
 
+def pack(folder: Path, kit: Path) -> None:
+    for name, text in (("git", GIT), ("docker-registry", GIT), ("python-stub", PIP)):
+        (folder / name).write_text(text, "utf-8")
+        (folder / name).chmod(0o755)
+    script = PROJECT / "tools" / "visit" / "pack.sh"
+    environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+    subprocess.run(["sh", script, kit, "python-stub"], env=environment, check=True, capture_output=True)
+
+
 def test_what_an_earlier_pack_left_does_not_travel(tmp_path: Path) -> None:
     """Its wheels may lack one that the harness needs since."""
-    for name, text in (("git", GIT), ("docker-registry", GIT), ("python-stub", PIP)):
-        (tmp_path / name).write_text(text, "utf-8")
-        (tmp_path / name).chmod(0o755)
     old = tmp_path / "kit" / "run" / "whl" / "old.whl"
     old.parent.mkdir(parents=True)
     old.touch()
-    pack = PROJECT / "tools" / "visit" / "pack.sh"
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    subprocess.run(["sh", pack, tmp_path / "kit", "python-stub"], env=environment, check=True, capture_output=True)
+    pack(tmp_path, tmp_path / "kit")
     assert [wheel.name for wheel in old.parent.iterdir()] == ["new.whl"]
     assert (tmp_path / "kit" / "run" / "arrive.sh").exists()
+
+
+def test_vllm_is_cut_so_that_a_call_carries_a_piece_and_the_checkout(tmp_path: Path) -> None:
+    kit, mib = tmp_path / "kit", 1 << 20
+    whole = b"".join(bytes([n]) * mib for n in range(54)) * 2
+    for number, part in enumerate((whole[: 54 * mib], whole[54 * mib :]), 1):
+        (kit / f"part-{number}").mkdir(parents=True)
+        (kit / f"part-{number}" / f"vllm.part-0{number - 1}").write_bytes(part)
+    for _ in range(2):  # once more over its own pieces
+        pack(tmp_path, kit)
+    pieces = sorted(kit.glob("vllm-*/vllm.part-*"))
+    assert [piece.parent.name for piece in pieces] == ["vllm-0", "vllm-1", "vllm-2"]
+    assert b"".join(piece.read_bytes() for piece in pieces) == whole
+    assert max(piece.stat().st_size for piece in pieces) == 40 * mib

@@ -1,7 +1,10 @@
 #!/bin/sh
 # Pack what a visit needs beside the parts of ../shared/gpu-kit: this checkout, a registry, wheels of the harness.
 #
-#   pack.sh OUT [PYTHON]     OUT/run/ gets tree.tgz, docker-registry.xz, whl/, arrive.sh (about 31 MB)
+#   pack.sh OUT [PYTHON]     OUT/run/ gets tree.tgz, docker-registry.xz, whl/, arrive.sh (about 33 MB)
+#
+# The kit's parts of vLLM, where OUT holds them, are cut anew into OUT/vllm-0, -1 and -2: a call carries 64 MiB, this
+# checkout among them, and two parts would leave it no room.
 #
 # The checkout travels as a clone of its last commit, so that the evidence names it. PYTHON (default: python3) finds
 # the wheels; they must be for the machine's Python 3.12, and what its image holds already is left out.
@@ -22,4 +25,12 @@ for name in docker pytest pytest-xdist pydantic pydantic-core annotated-types ty
   grep -iE "^$(echo "$name" | sed 's/[-_]/[-_]/g')==" "$lock"
 done | xargs "$python" -m pip download -q --no-deps --only-binary=:all: --python-version 3.12 --implementation cp \
   --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 -d "$out/run/whl"
-du -sh "$out/run"
+if [ -d "$out/part-1" ]; then
+  rm -rf "$out"/vllm-*
+  cat "$out"/part-[12]/vllm.part-* | split -d -a 1 -b 40M - "$work/vllm.part-"
+  for piece in "$work"/vllm.part-*; do
+    mkdir "$out/vllm-${piece##*-}"
+    mv "$piece" "$out/vllm-${piece##*-}/"
+  done
+fi
+du -sh "$out"/run "$out"/vllm-* 2> /dev/null || true
