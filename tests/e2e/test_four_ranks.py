@@ -36,7 +36,10 @@ from .sessions import Finished, left_running
 FOUR = ("TP0", "TP1", "TP2", "TP3")
 SLOW_LAUNCH, KILLED_LAUNCH = 1, 2
 SLOW, KILLED = "TP2", "TP3"
-STOPPED_S, RUNS_S = 0.1, 0.01
+SHARE = 0.06
+"""Of a core, that is left to the slow rank. The least that others have is a fourth of a core where eight processes want
+the two of a CI machine."""
+RUNS_S = 0.01
 SHORT = (
     "serve.flags.tensor-parallel-size=4",
     "course.identity_prompts=2",
@@ -76,17 +79,23 @@ def done(meddled: Meddled) -> Finished:
 
 
 def _slow(process: psutil.Process, is_over: Callable[[], bool]) -> None:
-    """Let it run for a small share of the time."""
-    deadline = time.monotonic() + END_S
+    """Stop it for as long as makes what it got its share: where the cores are wanted, this process, too, comes late."""
+    deadline, spent_s = time.monotonic() + END_S, _spent_s(process)
     try:
         while not is_over():
             assert time.monotonic() < deadline, "the timed passes never ended"
-            process.suspend()
-            time.sleep(STOPPED_S)
-            process.resume()
             time.sleep(RUNS_S)
+            process.suspend()
+            before_s, spent_s = spent_s, _spent_s(process)
+            time.sleep((spent_s - before_s) / SHARE)
+            process.resume()
     finally:
         process.resume()
+
+
+def _spent_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return times.user + times.system
 
 
 def _cpu_s(done: Finished, ordinal: int) -> dict[str, float]:
@@ -125,7 +134,10 @@ def test_answers_and_counts_are_exact_though_a_rank_is_slow(done: Finished) -> N
 
 
 def test_a_slow_rank_has_the_least_cpu_time_since_the_others_spin(done: Finished) -> None:
-    """Seen: 2.4 s of the slow rank and 11 to 13 s of each other, where none is slow 2.4 to 3.0 s of each."""
+    """Seen: 1.5 s of the slow rank and 12.5 to 14.7 s of each other; 1.4 to 2.8 s of each where none is slow.
+
+    With both cores wanted by others, too: 1.6 s, 10.6 to 12.9 s and 2.4 to 3.6 s.
+    """
     slow, sound = _cpu_s(done, SLOW_LAUNCH), _cpu_s(done, KILLED_LAUNCH)
     assert tuple(slow) == tuple(sound) == FOUR
     assert all(slow[SLOW] < slow[other] / 2 for other in FOUR if other != SLOW), slow
