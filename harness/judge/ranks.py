@@ -138,8 +138,9 @@ def host_mib(
 def cpu_s(launch: LaunchEvidence, known: Ranks) -> PerRank:
     """CPU time of each rank's process in the prefill and decode passes together, in seconds.
 
-    What it tells, seen on vLLM 0.32.0 CPU with two ranks: a rank that is kept from running (it sleeps, is stopped, or
-    loses its core to others) has less than the others, since those spin while they wait for it. A rank that computes
+    What it tells, seen on vLLM 0.32.0 CPU with two and four ranks: a rank that is kept from running (it sleeps, is
+    stopped, or loses its core to others) has less than the others, since those spin while they wait for it. It has no
+    less than in a launch where nothing keeps it: its work is the same, and the others have more. A rank that computes
     more than the others does not show: 15 ms of work added to each of its steps gave both ranks the same. A step that
     is slower on every rank shows as more on every one. Ranks on GPUs were not looked at.
     """
