@@ -68,6 +68,16 @@ class Cell:
         pairs = [p for p in zip(self.control, self.candidate, strict=True) if not any(map(not_begun, p))]
         return all(cache_proof(a).proof is cache_proof(b).proof for a, b in pairs)
 
+    @cached_property
+    def unasked_control(self) -> str | None:
+        """Why something late in the candidate alone proves nothing: no control was asked all that it was; else None."""
+        ready = [x for x in self.control if x.ready_ns is not None]
+        if any(x.record is not None and x.record.status is LaunchStatus.COMPLETED for x in ready):
+            return None
+        return (
+            f"the control was not asked all that the candidate was: {', '.join(x.folder.id for x in ready)} ended early"
+        )
+
     def row(
         self,
         name: str,

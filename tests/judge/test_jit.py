@@ -88,6 +88,41 @@ def test_a_launch_that_never_became_ready_is_no_unarmed_one(tmp_path: Path) -> N
     assert judged.row(MONITOR).word is Word.NOT_TESTED
 
 
+DIED: dict[str, Any] = {"stage": "decode", "ends_after": 3}
+
+
+@pytest.mark.parametrize(
+    ("late", "name"),
+    [
+        ({"late_kernels": (ONE,)}, MONITOR),
+        ({"late_compiles": 1}, COMPILES),
+        ({"late_files": 3}, COMPILES),
+        ({"late_loads": 1}, COMPILES),
+    ],
+    ids=["monitor", "compiled", "files", "loaded"],
+)
+def test_a_control_that_died_is_no_witness_that_something_is_late_in_the_candidate_alone(
+    tmp_path: Path, late: dict[str, Any], name: str
+) -> None:
+    """Seen with four ranks: the control's died before the prompts that compile, and its candidate was warned."""
+    judged = Session(tmp_path).both(armed=True).control(**DIED).candidate(**late).judge()
+    row = judged.row(name)
+    assert row.word is Word.NOT_TESTED
+    assert ", but the control was not asked all that the candidate was: 002-control-mtp1-engine-cold " in row.reason
+    assert judged.verdict.verdict is Word.SETUP_FAILURE, "and no fail of the candidate's"
+
+
+def test_one_control_that_ran_its_course_is_witness_enough(tmp_path: Path) -> None:
+    session = Session(tmp_path, PAIRS).both(armed=True).control(where=WARM | {"pair": 1}, **DIED)
+    judged = session.candidate(where=WARM | {"pair": 1}, late_kernels=(ONE,)).judge()
+    assert judged.row(MONITOR, cache="warm").word is Word.FAIL
+
+
+def test_a_candidate_that_died_is_blamed_for_what_was_late_until_then(tmp_path: Path) -> None:
+    judged = Session(tmp_path).both(armed=True).candidate(late_kernels=(ONE,), **DIED).judge()
+    assert judged.row(MONITOR).word is Word.FAIL
+
+
 # --- compilations in the log -------------------------------------------------------------------------
 
 

@@ -47,6 +47,15 @@ def test_a_kernel_that_only_the_candidate_compiles_late_fails(
     assert judged.verdict.exit_code == (ExitCode.FAIL if word is Word.FAIL else ExitCode.PASS)
 
 
+@pytest.mark.parametrize("name", [LATE, MISMATCH])
+def test_a_control_whose_trace_launch_died_is_no_witness(tmp_path: Path, name: str) -> None:
+    session = traced(tmp_path).candidate(warmed=(WARM,), served=(NEEDED,))
+    judged = session.control(where={"trace": True}, stage="decode", ends_after=3).judge()
+    row = judged.row(name)
+    assert row.word is Word.NOT_TESTED
+    assert ", but the control was not asked all that the candidate was" in row.reason
+
+
 def test_the_row_names_the_line_of_the_tracers_file(tmp_path: Path) -> None:
     session = traced(tmp_path).candidate(served=(NEEDED,))
     [source] = session.judge().row(LATE).sources

@@ -57,6 +57,8 @@ def _monitor(cell: Cell) -> Row:
     seen = [(str(e.values["kernel"]), ranks(x).of(e)) for x in sides[1] for e in x.of_kind(Kind.LATE_JIT)]
     named = named_with_ranks(new, seen, max(len(ranks(x).names) for x in sides[1]))
     reason = f"new against control: {named}" if new else "no kernel is late that is not late in the control"
+    if new and cell.unasked_control:
+        word, reason = Word.NOT_TESTED, f"{reason}, but {cell.unasked_control}"
     return cell.row(name, word, reason, control=texts[0], candidate=texts[1], sources=sources)
 
 
@@ -86,6 +88,8 @@ def _compiles(cell: Cell) -> Row:
         word, reason = Word.WARN, f"{loads[1] - loads[0]} more first loaded late than in the control"
     else:
         word, reason = Word.PASS, "no more than in the control"
+    if word is not Word.PASS and cell.unasked_control:
+        word, reason = Word.NOT_TESTED, f"{reason}, but {cell.unasked_control}"
     return cell.row(name, word, reason, control=texts[0], candidate=texts[1], sources=sources)
 
 
