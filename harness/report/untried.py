@@ -15,7 +15,8 @@ from harness.observe.log import Kind
 
 RANKS = {"tensor-parallel-size": "tensor parallel", "decode-context-parallel-size": "decode-context parallel"}
 TRIED_RANKS = 2
-LIBRARY = re.compile(r"b12x|sparkinfer|cute[-_ ]?dsl", re.IGNORECASE)
+LIBRARY = re.compile(r"b12x|sparkinfer|cute[-_ ]?dsl(?!_warmup)", re.IGNORECASE)
+"""enable_cutedsl_warmup is vLLM's own flag, and off where a launch has no warm-up."""
 NAMES = {"b12x": "B12X", "sparkinfer": "sparkinfer", "cutedsl": "CuTe DSL"}
 
 

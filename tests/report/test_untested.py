@@ -64,6 +64,12 @@ def test_a_backends_name_on_the_command_line_is_enough(tmp_path: Path) -> None:
     assert untried(read_case(session.build())) == ["CuTe DSL"]
 
 
+def test_a_warm_up_that_is_switched_off_is_no_library(tmp_path: Path) -> None:
+    case = read_case(Session(tmp_path, {"plan.warmups": ["none"]}).build())
+    assert any("enable_cutedsl_warmup" in word for x in case.launches.values() if x.record for word in x.record.argv)
+    assert untried(case) == []
+
+
 def test_two_ranks_were_tried_and_four_on_a_cpu_too(tmp_path: Path) -> None:
     two = of(tmp_path / "gpus", {"host.gpus": 2}, line="", tensor_parallel_size=2, decode_context_parallel_size=2)
     assert untried(two) == []
