@@ -68,15 +68,14 @@ class Cell:
         pairs = [p for p in zip(self.control, self.candidate, strict=True) if not any(map(not_begun, p))]
         return all(cache_proof(a).proof is cache_proof(b).proof for a, b in pairs)
 
-    @cached_property
-    def unasked_control(self) -> str | None:
-        """Why something late in the candidate alone proves nothing: no control was asked all that it was; else None."""
+    def against_control(self, word: Word, reason: str) -> tuple[Word, str]:
+        """Word and reason of what the candidate alone has; not tested where no control was asked all that it was."""
         ready = [x for x in self.control if x.ready_ns is not None]
-        if any(x.record is not None and x.record.status is LaunchStatus.COMPLETED for x in ready):
-            return None
-        return (
-            f"the control was not asked all that the candidate was: {', '.join(x.folder.id for x in ready)} ended early"
-        )
+        if word is Word.PASS or any(x.record and x.record.status is LaunchStatus.COMPLETED for x in ready):
+            return word, reason
+        ended = ", ".join(x.folder.id for x in ready)
+        unasked = f"the control was not asked all that the candidate was: {ended} ended early"
+        return Word.NOT_TESTED, f"{reason}, but {unasked}"
 
     def row(
         self,

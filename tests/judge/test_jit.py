@@ -204,7 +204,7 @@ def test_an_eager_launch_is_warm_where_it_found_kernels_and_wrote_none(tmp_path:
 
 
 def test_graphs_that_are_written_again_make_no_warm_launch_a_cold_one(tmp_path: Path) -> None:
-    """As on an H200 with CUDA graphs: Inductor writes nine of its files again, Triton none of 396."""
+    """As on an H200 with CUDA graphs: Inductor writes nine of its files again, Triton none of 404."""
     again = {"vllm/torch_compile_cache/torch_aot_compile/7d31/inductor_cache/hh/51cd.best_config": (259, 2)}
     session = Session(tmp_path, WARM_TOO).both(where=WARM, kernel_files=(4, 0), cache_files=again)
     state = session.judge().row("cache state", cache="warm")

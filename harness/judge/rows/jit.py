@@ -53,12 +53,10 @@ def _monitor(cell: Cell) -> Row:
         reason = "the engine's monitor was not armed in either arm: that there is no warning proves nothing"
         return cell.row(name, Word.NOT_TESTED, reason, control=texts[0], candidate=texts[1], sources=sources)
     new = sorted(set(kernels[1]) - set(kernels[0]))
-    word = Word.FAIL if new else Word.PASS
     seen = [(str(e.values["kernel"]), ranks(x).of(e)) for x in sides[1] for e in x.of_kind(Kind.LATE_JIT)]
     named = named_with_ranks(new, seen, max(len(ranks(x).names) for x in sides[1]))
     reason = f"new against control: {named}" if new else "no kernel is late that is not late in the control"
-    if new and cell.unasked_control:
-        word, reason = Word.NOT_TESTED, f"{reason}, but {cell.unasked_control}"
+    word, reason = cell.against_control(Word.FAIL if new else Word.PASS, reason)
     return cell.row(name, word, reason, control=texts[0], candidate=texts[1], sources=sources)
 
 
@@ -88,8 +86,7 @@ def _compiles(cell: Cell) -> Row:
         word, reason = Word.WARN, f"{loads[1] - loads[0]} more first loaded late than in the control"
     else:
         word, reason = Word.PASS, "no more than in the control"
-    if word is not Word.PASS and cell.unasked_control:
-        word, reason = Word.NOT_TESTED, f"{reason}, but {cell.unasked_control}"
+    word, reason = cell.against_control(word, reason)
     return cell.row(name, word, reason, control=texts[0], candidate=texts[1], sources=sources)
 
 

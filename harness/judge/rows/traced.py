@@ -39,7 +39,6 @@ def _late(case: Case, cell: Cell) -> Row:
         for line in case.ledgers[x.folder.id].late(Source.TRACER)
         if line.kernel in new or not new
     )
-    word = Word.FAIL if new else Word.PASS
     seen = [
         (line.kernel, rank)
         for x in cell.candidate
@@ -49,8 +48,7 @@ def _late(case: Case, cell: Cell) -> Row:
     ]
     named = named_with_ranks(new, seen, max(len(ranks(x).names) for x in cell.candidate))
     reason = f"new against control: {named}" if new else "no kernel is late that is not late in the control"
-    if new and cell.unasked_control:
-        word, reason = Word.NOT_TESTED, f"{reason}, but {cell.unasked_control}"
+    word, reason = cell.against_control(Word.FAIL if new else Word.PASS, reason)
     texts = [", ".join(found) or "none" for found in kernels]
     return cell.row(LATE, word, reason, control=texts[0], candidate=texts[1], sources=sources)
 
@@ -69,9 +67,7 @@ def _mismatch(case: Case, cell: Cell) -> Row:
     texts = ["; ".join(str(m) for _, m in found) or "none" for found in (control, candidate)]
     sources = tuple(f"launches/{x.folder.id}/{place}" for x, m in (new or control + candidate) for place in m.places)
     if new:
-        word, reason = Word.FAIL, "; ".join(str(m) for _, m in new)
-        if cell.unasked_control:
-            word, reason = Word.NOT_TESTED, f"{reason}, but {cell.unasked_control}"
+        word, reason = cell.against_control(Word.FAIL, "; ".join(str(m) for _, m in new))
         return cell.row(MISMATCH, word, reason, control=texts[0], candidate=texts[1], sources=sources)
     reason = "none that the control does not have" if candidate else "warm-up covered what serving used"
     return cell.row(MISMATCH, Word.PASS, reason, control=texts[0], candidate=texts[1], sources=sources)
