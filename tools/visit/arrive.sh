@@ -19,6 +19,11 @@ packages=$(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 nice python3 -m compileall -q -j 0 "$packages" > /dev/null 2>&1 &
 [ -e "$parts/vllm.done" ] || sh /tmp/qualify/tools/visit/install.sh vllm "$parts" /tmp/site
 sh /tmp/qualify/tools/visit/install.sh rest "$parts" /tmp/site /tmp/harness-site "$run/whl"
+if [ -e "$parts/cutlass.part-0" ]; then # of pack-cutlass.sh, for the plan h200-cute
+  mkdir -p /tmp/cutlass
+  cat "$parts"/cutlass.part-* | xz -dc -T0 | tar -xf - -C /tmp/cutlass
+  python3 -m compileall -q -j 0 /tmp/cutlass > /dev/null || true
+fi
 wait
 cat > /tmp/env.sh <<E
 export PATH=/tmp/bin:$PATH

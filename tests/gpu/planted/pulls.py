@@ -3,11 +3,13 @@
 `late` is the fault, modelled on the case that this harness was written for: a kernel that first compiles under a
 long prompt, when the KV cache has taken the spare memory, and scratch space that it then keeps. `fixed` prewarms
 it before the KV cache is sized. `wrong` prewarms it too, but reads its constant from an attribute that does not
-exist and falls back to 1. `one-rank` is `late` on the last tensor-parallel rank alone.
+exist and falls back to 1. `one-rank` is `late` on the last tensor-parallel rank alone. The first three come twice:
+with a kernel in Triton, and with two in the CuTe DSL.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +17,8 @@ from tests.stack.origin import Origin
 
 RUNNER = "vllm/v1/worker/gpu/model_runner.py"
 ADDED = "vllm/v1/worker/gpu/long_context.py"
-KERNEL = "_gather_long_context_kernel"
+TRITON_KERNELS = ("_gather_long_context_kernel",)
+CUTE_KERNELS = ("GatherLongContext", "SpreadLongContext")
 
 IMPORT = "from vllm.v1.worker.gpu import long_context\n"
 AFTER_IMPORT = "from vllm.v1.worker.gpu.attn_utils import ("
@@ -38,17 +41,22 @@ WRONG_PREWARM = """\
 """
 
 FEATURE, FIXED, WRONG, ONE_RANK_ONLY = 401, 402, 403, 404
+CUTE = 10
+"""The same in the CuTe DSL: this much further."""
 TITLES = {
     FEATURE: "Gather long contexts in blocks",
     FIXED: "Prewarm the long-context kernel before KV sizing",
     WRONG: "Prewarm the long-context kernel before KV sizing (reads the wrong attribute)",
     ONE_RANK_ONLY: "Gather long contexts in blocks, on the last rank",
+    CUTE + FEATURE: "Gather long contexts in blocks (CuTe DSL)",
+    CUTE + FIXED: "Prewarm the long-context kernels before KV sizing (CuTe DSL)",
+    CUTE + WRONG: "Prewarm the long-context kernels before KV sizing (CuTe DSL, reads the wrong attribute)",
 }
 
-CLAIMS = f"""
+CLAIMS = """
 [[claims]]
 type = "late_jit_removed"
-kernels = ["{KERNEL}"]
+kernels = {kernels}
 
 [[claims]]
 type = "kv_tokens_min_change"
@@ -123,21 +131,29 @@ class Pulls:
     def __post_init__(self) -> None:
         self.origin = Origin(self.folder / "vllm.git")
         runner = (self.installed / RUNNER).read_text("utf-8")
-        added = (Path(__file__).parent / "long_context.py").read_text("utf-8")
+        triton, cute = (
+            (Path(__file__).parent / name).read_text("utf-8") for name in ("long_context.py", "long_context_cute.py")
+        )
         self.base = self.origin.branch("main", self.origin.commit({RUNNER: runner}))
-        self._pull(FEATURE, {RUNNER: patched(runner), ADDED: added}, self.base)
-        self._pull(FIXED, {RUNNER: patched(runner, prewarm=PREWARM)}, self.heads[FEATURE])
-        self._pull(WRONG, {RUNNER: patched(runner, prewarm=WRONG_PREWARM)}, self.heads[FEATURE])
+        for further, added in ((0, triton), (CUTE, cute)):
+            feature = further + FEATURE
+            self._pull(feature, {RUNNER: patched(runner), ADDED: added}, self.base)
+            self._pull(further + FIXED, {RUNNER: patched(runner, prewarm=PREWARM)}, self.heads[feature])
+            self._pull(further + WRONG, {RUNNER: patched(runner, prewarm=WRONG_PREWARM)}, self.heads[feature])
         only = STEP.replace("if not dummy_run and", f"if not dummy_run and {ONE_RANK} and")
-        self._pull(ONE_RANK_ONLY, {RUNNER: patched(runner, step=only), ADDED: added}, self.base)
+        self._pull(ONE_RANK_ONLY, {RUNNER: patched(runner, step=only), ADDED: triton}, self.base)
 
     def stacks(self, reference: str, site: str) -> dict[str, Path]:
         """Write the stacks over an image that holds vLLM in `site`, and return their files by name."""
-        wanted = {
+        triton, cute = (CLAIMS.format(kernels=json.dumps(kernels)) for kernels in (TRITON_KERNELS, CUTE_KERNELS))
+        wanted: dict[str, tuple[str, tuple[int, ...], str]] = {
             "pristine": ("vLLM as it is", (), ""),
             "late": ("a kernel that compiles under the first long prompt", (FEATURE,), ""),
-            "fixed": ("the same kernel, prewarmed before KV sizing", (FEATURE, FIXED), CLAIMS),
-            "wrong": ("the same kernel, prewarmed for the wrong constant", (FEATURE, WRONG), CLAIMS),
+            "fixed": ("the same kernel, prewarmed before KV sizing", (FEATURE, FIXED), triton),
+            "wrong": ("the same kernel, prewarmed for the wrong constant", (FEATURE, WRONG), triton),
+            "cute-late": ("two such kernels in the CuTe DSL", (CUTE + FEATURE,), ""),
+            "cute-fixed": ("the same two, prewarmed before KV sizing", (CUTE + FEATURE, CUTE + FIXED), cute),
+            "cute-wrong": ("the same two, prewarmed for the wrong constant", (CUTE + FEATURE, CUTE + WRONG), cute),
             "one-rank": ("the kernel on one rank alone", (ONE_RANK_ONLY,), ""),
             "negative": ("negative controls: more layers, worse drafts, one changed successor", (), NEGATIVE),
             "dcp": ("decode-context parallel over two ranks", (), DECODE_CONTEXT_PARALLEL),

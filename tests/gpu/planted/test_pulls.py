@@ -13,9 +13,13 @@ from tests.gpu.planted.pulls import (
     ADDED,
     AFTER_IMPORT,
     BEFORE_STEP,
+    CUTE,
+    CUTE_KERNELS,
+    FEATURE,
     FIXED,
     PROFILE,
     RUNNER,
+    TRITON_KERNELS,
     WRONG,
     Pulls,
     Unfit,
@@ -60,7 +64,8 @@ def test_the_prewarms_differ_in_the_constant_alone(pulls: Pulls) -> None:
 
 def test_every_pull_request_brings_the_kernel(pulls: Pulls) -> None:
     for number in pulls.heads:
-        assert "_gather_long_context_kernel" in shown(pulls, number, ADDED)
+        for kernel in CUTE_KERNELS if number >= CUTE + FEATURE else TRITON_KERNELS:
+            assert kernel in shown(pulls, number, ADDED)
 
 
 @pytest.mark.parametrize("anchor", [AFTER_IMPORT, BEFORE_STEP, PROFILE], ids=["import", "step", "profile"])
@@ -71,13 +76,16 @@ def test_a_model_runner_of_another_version_is_refused(anchor: str, times: int) -
         patched(text)
 
 
+@pytest.mark.parametrize(("fix", "kernels"), [("fixed", TRITON_KERNELS), ("cute-fixed", CUTE_KERNELS)])
 def test_the_stacks_can_be_locked_and_the_fix_goes_onto_the_fault(
-    pulls: Pulls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pulls: Pulls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fix: str, kernels: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("QUALIFY_LOCKS", str(tmp_path / "locks"))
     files = pulls.stacks(REFERENCE, SITE)
-    lock_stack(Request(stack=str(files["fixed"])))
-    [component] = read_lock(tmp_path / "locks" / "planted-fixed").components
+    lock_stack(Request(stack=str(files[fix])))
+    lock = read_lock(tmp_path / "locks" / f"planted-{fix}")
+    assert [claim.kernels for claim in lock.claims if claim.type == "late_jit_removed"] == [kernels]
+    [component] = lock.components
     assert {file.path for file in component.files} == {RUNNER, ADDED}
     assert [copy for file in component.files for copy in file.copies] == [f"{SITE}/{ADDED}", f"{SITE}/{RUNNER}"]
 
