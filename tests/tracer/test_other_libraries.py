@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.observe.jit.trace import LIBRARIES as HOOKED
+
 from .libraries import CUTLASS, OLD_CUTLASS, TILELANG, run
 
 KERNEL = """
@@ -17,7 +19,9 @@ kernel = UnifiedPrefillMGKernel()
 """
 
 
-@pytest.mark.parametrize("cutlass", [CUTLASS, OLD_CUTLASS], ids=["object", "function"])
+@pytest.mark.parametrize(
+    ("cutlass", "origin"), [(CUTLASS, "compiled"), (OLD_CUTLASS, None)], ids=["class", "function, which does not say"]
+)
 @pytest.mark.parametrize(
     "program",
     [
@@ -27,14 +31,16 @@ kernel = UnifiedPrefillMGKernel()
     ],
     ids=["attribute", "by name", "package"],
 )
-def test_a_compilation_is_told_however_it_was_imported(tmp_path: Path, cutlass: dict[str, str], program: str) -> None:
+def test_a_compilation_is_told_however_it_was_imported(
+    tmp_path: Path, cutlass: dict[str, str], origin: str | None, program: str
+) -> None:
     done = run(tmp_path, KERNEL + program, cutlass)
     assert (done.out, done.err) == ("compiled\n", "")
     [told] = done.of("kernel")
     assert (told["backend"], told["kernel"]) == ("CuTeDSL", "UnifiedPrefillMGKernel")
     assert told["constexprs"] == {"block_threads": 384, "has_sink": False}
     assert told["signature"] == {"q": "int", "out": "int"}
-    assert told["origin"] is None, "the DSL does not say"
+    assert told["origin"] == origin
 
 
 def test_options_in_brackets_stay_and_are_traced(tmp_path: Path) -> None:
@@ -54,6 +60,44 @@ def test_a_library_that_was_imported_before_us_by_name_is_hooked_there_too(tmp_p
     done = run(tmp_path, late, CUTLASS, QUALIFY_TRACE="", LATE=str(tmp_path / "trace"))
     assert (done.code, done.err) == (0, "")
     assert done.compiled() == [("UnifiedPrefillMGKernel", {"block_threads": 384, "has_sink": False})]
+
+
+def test_an_object_with_slots_tells_what_it_holds(tmp_path: Path) -> None:
+    program = """
+import cutlass.cute as cute
+class Kernel:
+    __slots__ = ("block", "unset")
+    def __init__(self): self.block = 384
+    def __call__(self): pass
+cute.compile(Kernel())
+"""
+    assert run(tmp_path, program, CUTLASS).compiled() == [("Kernel", {"block": 384})]
+
+
+def test_an_early_version_tells_its_own_name_of_what_a_call_compiles_and_its_origin(tmp_path: Path) -> None:
+    program = """
+from cutlass.cute import BaseDSL
+dsl = BaseDSL()
+for _ in range(2):
+    dsl.compile_and_cache("ir", "hash", "cutlass_hello_64", None, None, False, False)
+"""
+    told = run(tmp_path, program, CUTLASS).of("kernel")
+    assert [(t["kernel"], t["origin"], t["error"]) for t in told] == [
+        ("cutlass_hello_64", "compiled", None),
+        ("cutlass_hello_64", "disk", None),
+    ]
+
+
+def test_a_loaded_object_that_tells_no_name_has_that_of_its_prefix(tmp_path: Path) -> None:
+    (tmp_path / "k.o").write_text("k7", "utf-8")
+    program = f"""
+from cutlass.cute import ExternalBinaryModule
+print(ExternalBinaryModule({str(tmp_path / "k.o")!r}).k7())
+"""
+    done = run(tmp_path, program, CUTLASS)
+    assert done.out == "k7\n"
+    [told] = done.of("kernel")
+    assert (told["kernel"], told["origin"], told["symbol"]) == ("k7", "disk", None)
 
 
 def test_a_constexpr_of_a_function_is_told_by_name(tmp_path: Path) -> None:
@@ -97,7 +141,11 @@ assert {call}.func is f
 
 
 @pytest.mark.parametrize(
-    ("library", "module"), [(CUTLASS, "cutlass.cute"), (TILELANG, "tilelang.jit.kernel")], ids=["cute", "tilelang"]
+    ("library", "module"),
+    [
+        *[(CUTLASS, name) for name in HOOKED if name.startswith("cutlass.")],
+        (TILELANG, "tilelang.jit.kernel"),
+    ],
 )
 def test_another_shape_is_told(tmp_path: Path, library: dict[str, str], module: str) -> None:
     emptied = dict.fromkeys(library, "")

@@ -27,6 +27,9 @@ LIBRARIES = {
     "triton.compiler.compiler": "Triton",
     "triton.runtime.jit": "Triton",
     "triton.runtime.autotuner": "Triton",
+    "cutlass.base_dsl.compiler": "CuTeDSL",
+    "cutlass.base_dsl.dsl": "CuTeDSL",
+    "cutlass.base_dsl.export.external_binary_module": "CuTeDSL",
     "cutlass.cute": "CuTeDSL",
     "tilelang.jit.kernel": "TileLang",
 }

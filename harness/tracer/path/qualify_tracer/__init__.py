@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from . import cute_dsl, tilelang, triton_autotuner, triton_compiler, triton_jit
+from . import cute_dsl, cute_implicit, cute_object, tilelang, triton_autotuner, triton_compiler, triton_jit
 from .finder import Finder
 from .recorder import Recorder
 
@@ -20,7 +20,10 @@ HOOKS = {
     "triton.compiler.compiler": triton_compiler.hook,
     "triton.runtime.jit": triton_jit.hook,
     "triton.runtime.autotuner": triton_autotuner.hook,
-    "cutlass.cute": cute_dsl.hook,
+    "cutlass.base_dsl.compiler": cute_dsl.hook_compiler,
+    "cutlass.base_dsl.dsl": cute_implicit.hook,
+    "cutlass.base_dsl.export.external_binary_module": cute_object.hook,
+    "cutlass.cute": cute_dsl.hook,  # after the classes, which it then leaves alone
     "tilelang.jit.kernel": tilelang.hook,
 }
 """By the module that is hooked when its code has just been run."""

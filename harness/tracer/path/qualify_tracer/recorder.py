@@ -44,6 +44,8 @@ class Recorder:
         self.sees_compiler = False
         self.tells_origin = False
         """Whether the hooks can tell a compilation from a load from disk."""
+        self.tells_cute_origin = False
+        """The same of the CuTe DSL."""
 
     # -- records ----------------------------------------------------------------------------------
 
