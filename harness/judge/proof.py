@@ -132,8 +132,15 @@ def _since(launch: LaunchEvidence, listings: Mapping[str, Listing]) -> _Since:
     found = [c for c in changes(listings["start"], ready or {}) if c.may_be_compiled]
     of_triton = sum(in_triton(c.path) for c in found)
     written = Counter(c.cache for c in found if not in_triton(c.path))
-    missed = [e for e in launch.of_kind(Kind.KERNEL_COMPILE) if e.values["outcome"] == MISS and launch.before_ready(e)]
+    missed = [e for e in launch.log if _is_compilation(e) and launch.before_ready(e)]
     return _Since(len(held), of_triton, written, missed, _unknown(held, ready))
+
+
+def _is_compilation(event: Event) -> bool:
+    """Before readiness a library may print its progress and no miss."""
+    if event.kind is Kind.KERNEL_PROGRESS:
+        return True
+    return event.kind is Kind.KERNEL_COMPILE and event.values["outcome"] == MISS
 
 
 def _unknown(held: Listing, ready: Listing | None) -> str | None:

@@ -97,6 +97,8 @@ class Behaviour:
     """After KV sizing, and before the monitor is armed."""
     served: tuple[Kernel, ...] = ()
     """During the first long prompt."""
+    kernels_from: tuple[str, str] = ("Triton", "compiled")
+    """Their library, and where it had them from."""
     trace_text: str = ""
     """More lines of the tracer's file."""
 

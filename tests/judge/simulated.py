@@ -88,9 +88,10 @@ class _Launch:
         """The tracer sees these kernels compiled."""
         for kernel, constexprs in kernels if self.launch.trace else ():
             begin = self.clock.pass_s(0.001)
-            event = {"event": "compile", "backend": "Triton", "kernel": kernel, "pid": 8, "rank": 0}
+            backend, origin = self.does.kernels_from
+            event = {"event": "compile", "backend": backend, "kernel": kernel, "pid": 8, "rank": 0}
             event |= {"begin_ns": begin, "end_ns": self.clock.pass_s(0.05), "constexprs": dict(constexprs)}
-            event |= {"origin": "compiled", "free_before_bytes": 3 << 30, "free_after_bytes": (3 << 30) - (50 << 20)}
+            event |= {"origin": origin, "free_before_bytes": 3 << 30, "free_after_bytes": (3 << 30) - (50 << 20)}
             self.traced.append({"record": "kernel", **event})
 
     # -- the start --------------------------------------------------------------------------------

@@ -190,6 +190,7 @@ def test_cold_and_warm_are_proven_by_misses_and_hits(tmp_path: Path) -> None:
 IN_EAGER: dict[str, Any] = {"compiled": "none", "said_at_start": ("Enforce eager set, disabling torch.compile",)}
 FOUND = IN_EAGER | {"kernel_files": (4, 0)}
 IN_VLLM = "vllm/torch_compile_cache/7d31/rank_0_0/triton_cache/H/k.cubin"
+CUTE_START = "[b12x cute.compile] compile-start number=1 target=b12x.k.K cache_key=0"
 CUTE_MISS = "[b12x cute.compile] miss reason=cold target=b12x.k.K status=cold cache_key=0 spec_hash=1"
 
 
@@ -253,6 +254,7 @@ def test_what_is_touched_by_every_start_is_no_compilation(tmp_path: Path, touche
         (WARM, IN_EAGER | {"found_files": ("triton/H/cuda_utils.so",)}, "unproven", "the log shows no use"),
         (WARM, FOUND | {"cache_files": {"flashinfer/a.so": 9}}, "unproven", "0 written since, and 1 in flashinfer;"),
         (WARM, FOUND | {"start_lines": (CUTE_MISS,)}, "recompiled", "and the log names a compilation"),
+        (WARM, FOUND | {"start_lines": (CUTE_START,)}, "recompiled", "and the log names a compilation"),
         (WARM, FOUND | {"listed_ready": False}, "unproven", "were not listed at readiness"),
         (WARM, FOUND | {"cache_files": {"triton/k1.cubin": None}}, "unproven", "and 1 of them gone at readiness"),
         (WARM, FOUND | {"cache_files": {"triton/k1.cubin": (9, 2)}}, "recompiled", "at start, 1 written since"),

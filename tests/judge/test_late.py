@@ -138,6 +138,7 @@ def test_what_is_compiled_after_kv_sizing_is_late_unless_the_monitor_was_armed_l
     [
         ("miss", Word.FAIL, "1 compiled (1 in first-prompt 96), 0 loaded, 0 new files"),
         ("disk-hit", Word.WARN, "0 compiled, 1 loaded, 0 new files"),
+        ("disk-hit-after-wait", Word.WARN, "0 compiled, 1 loaded, 0 new files"),
     ],
 )
 @pytest.mark.parametrize("library", ["b12x", "sparkinfer"])
@@ -151,6 +152,31 @@ def test_the_ledger_names_the_kernel_of_such_a_line(tmp_path: Path) -> None:
     found = ledger(tmp_path, late_lines=(B12X.format("miss"),))
     [line] = found.late(Source.COMPILES)
     assert (line.what, line.kernel, line.phase) == ("compiled", "b12x.mla.UnifiedPrefillMGKernel", "first-prompt 96")
+
+
+def test_a_compilation_that_tells_its_progress_is_one_compilation(tmp_path: Path) -> None:
+    of_it = "target=b12x.mla.UnifiedPrefillMGKernel cache_key=1"
+    took = f"number=1 duration_s=0.123 total_compile_s=0.123 {of_it}"
+    lines = (
+        B12X.format("miss"),
+        "[b12x cute.compile] python_stack (most recent call last):",
+        '  File "/x/b12x/mla.py", line 1, in run',
+        f"[b12x cute.compile] compile-start number=1 {of_it}",
+        f"[b12x cute.compile] compile-done {took}",
+    )
+    [line] = ledger(tmp_path / "done", late_lines=lines).late(Source.COMPILES)
+    assert (line.what, line.kernel, line.count) == ("compiled", "b12x.mla.UnifiedPrefillMGKernel", 1)
+    failed = (lines[0], lines[3], f"[b12x cute.compile] compile-failed {took} error=ValueError: x")
+    row = Session(tmp_path / "failed").candidate(late_lines=failed).judge().row(COMPILES)
+    assert str(row.candidate).startswith("1 compiled (")
+
+
+def test_a_miss_before_the_monitor_was_armed_is_not_late(tmp_path: Path) -> None:
+    early = B12X.format("miss").replace(" reason=post-engine-start", "")
+    row = Session(tmp_path).candidate(armed=True, start_lines=(early,)).judge().row(COMPILES)
+    assert row.candidate == "0 compiled, 0 loaded, 0 new files"
+    [line] = [x for x in ledger(tmp_path / "a", armed=True, start_lines=(early,)).lines if x.kernel]
+    assert (line.what, line.late) == ("compiled", False)
 
 
 def test_the_monitors_lines_name_kernel_phase_and_constants(tmp_path: Path) -> None:

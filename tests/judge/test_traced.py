@@ -74,6 +74,29 @@ def test_without_a_monitor_a_kernel_is_late_from_kv_sizing_on(tmp_path: Path, ar
     assert session.judge().row(LATE).word is word
 
 
+@pytest.mark.parametrize("library", ["Triton", "CuTeDSL"])
+def test_what_is_loaded_from_disk_under_a_request_is_late_too(tmp_path: Path, library: str) -> None:
+    loads: dict[str, Any] = {"served": (("PrefillKernel", {}),), "kernels_from": (library, "disk")}
+    bundle = traced(tmp_path / "one").candidate(**loads).build()
+    [line] = [x for found in read_case(bundle).ledgers.values() for x in found.late(Source.TRACER)]
+    assert (line.what, line.kernel, line.phase) == ("loaded from disk", "PrefillKernel", "first-prompt 96")
+    row = traced(tmp_path / "two").candidate(**loads).judge().row(LATE)
+    assert (row.word, row.reason) == (Word.FAIL, "new against control: PrefillKernel")
+    # A library that compiles it in the control and finds it in the candidate has one name for it.
+    both = traced(tmp_path / "three").control(served=loads["served"]).candidate(**loads).judge().row(LATE)
+    assert both.word is Word.PASS
+
+
+def test_an_object_that_could_not_be_read_is_told_as_that_and_not_late(tmp_path: Path) -> None:
+    failed = (
+        '{"record":"kernel","event":"compile","backend":"CuTeDSL","kernel":"k","begin_ns":99,"end_ns":99,"pid":8,'
+        '"error":"DSLRuntimeError","origin":"disk"}\n'
+    )
+    bundle = traced(tmp_path).candidate(trace_text=failed).build()
+    [line] = [x for found in read_case(bundle).ledgers.values() for x in found.lines if x.kernel == "k"]
+    assert (line.what, line.late) == ("load from disk ended in DSLRuntimeError", False)
+
+
 def test_a_compilation_that_failed_is_not_late(tmp_path: Path) -> None:
     failed = (
         '{"record":"kernel","event":"compile","backend":"Triton","kernel":"k","begin_ns":99999999999999,'

@@ -74,17 +74,21 @@ cute.compile(Kernel())
     assert run(tmp_path, program, CUTLASS).compiled() == [("Kernel", {"block": 384})]
 
 
-def test_an_early_version_tells_its_own_name_of_what_a_call_compiles_and_its_origin(tmp_path: Path) -> None:
+def test_of_an_early_version_a_call_s_compilation_is_named_by_its_symbol(tmp_path: Path) -> None:
     program = """
 from cutlass.cute import BaseDSL
+class Kernel:
+    def __call__(self): pass
 dsl = BaseDSL()
 for _ in range(2):
-    dsl.compile_and_cache("ir", "hash", "cutlass_hello_64", None, None, False, False)
+    dsl.compile_and_cache("ir", "hash", "cutlass___call_____main__Kernel_object_at___64", None, None, False, False)
+dsl.compile_and_cache("ir", "other", "cutlass_hello_64", None, None, False, False)
 """
     told = run(tmp_path, program, CUTLASS).of("kernel")
-    assert [(t["kernel"], t["origin"], t["error"]) for t in told] == [
-        ("cutlass_hello_64", "compiled", None),
-        ("cutlass_hello_64", "disk", None),
+    assert [(t["kernel"], t["module"], t["origin"]) for t in told] == [
+        ("Kernel", "__main__", "compiled"),
+        ("Kernel", "__main__", "disk"),
+        ("hello_64", "", "compiled"),
     ]
 
 

@@ -1,6 +1,6 @@
 """The hooks on the real CuTe DSL, which compiles without a GPU.
 
-`make test` lays its versions into .venv-cutlass; the folders that QUALIFY_TEST_CUTLASS names are taken too (each
+`make test` installs its versions into .venv-cutlass; the folders that QUALIFY_TEST_CUTLASS names are taken too (each
 with nvidia-cutlass-dsl, its parts and cuda-bindings).
 """
 
@@ -16,11 +16,9 @@ from harness.observe.jit.trace import LIBRARIES
 
 from .libraries import Traced, run
 
-LAID = Path(__file__).parents[2] / ".venv-cutlass"
+INSTALLED = [stamp.parent for stamp in Path(__file__).parents[2].glob(".venv-cutlass/*/.complete")]
 NAMED = [Path(p) for p in os.environ.get("QUALIFY_TEST_CUTLASS", "").split(os.pathsep) if p]
-FOLDERS = sorted(
-    {p.parents[2] for root in (*LAID.glob("*"), *NAMED) for p in root.glob("nvidia_cutlass_dsl/*/cutlass")}
-)
+FOLDERS = sorted({f for f in (*INSTALLED, *NAMED) if any(f.glob("nvidia_cutlass_dsl/*/cutlass"))})
 CUTE = [name for name, library in LIBRARIES.items() if library == "CuTeDSL"]
 
 KERNELS = """
@@ -82,7 +80,7 @@ def compiled_or_loaded(kernel, *args, key):
     return compiled
 """
 
-pytestmark = pytest.mark.skipif(not FOLDERS, reason="no CuTe DSL in .venv-cutlass, which `make test` lays")
+pytestmark = pytest.mark.skipif(not FOLDERS, reason="no CuTe DSL in .venv-cutlass: `make test` installs it")
 
 
 @pytest.fixture(params=FOLDERS, ids=lambda p: p.name)

@@ -71,6 +71,9 @@ class Kind(StrEnum):
     LATE_JIT = "late jit"
     KERNEL_COMPILE = "kernel compile"
     """A line of b12x's or sparkinfer's own compiler: `outcome` is `miss` or `disk-hit`."""
+    KERNEL_PROGRESS = "kernel compile progress"
+    """How far such a compiler is, where it was asked to print that: `stage` is `start`, `done` or `failed`. After
+    readiness the same compilation has a line of its miss too."""
     AUTOTUNED = "autotuned"
 
     HTTP_BEGIN = "http starts"

@@ -261,6 +261,23 @@ def test_nothing_is_known_of_what_is_no_log() -> None:
     assert (found.failed, found.errors_after_ready) == (None, None)
 
 
+def test_a_kernel_librarys_misses_and_hits_are_counted_once_each() -> None:
+    told = (
+        "miss",
+        "python_stack (most recent call last):",
+        "compile-start number=1",
+        "compile-done number=1",
+        "miss reason=x",
+        "compile-start number=2",
+        "compile-failed number=2",
+        "disk-hit",
+        "disk-hit-after-wait",
+        "disk-hit-after-wait",
+    )
+    found = of(line("x"), *(f"[b12x cute.compile] {one}" for one in told))
+    assert [column(found, n) for n in ("b12x_misses", "b12x_hits")] == [2, 3]
+
+
 def test_counts_of_a_log_are_0_and_sums_over_no_lines_are_not() -> None:
     found = of(line("x"))
     assert [column(found, n) for n in ("late_jit_warnings", "b12x_misses", "b12x_hits", "spec_lines")] == [0] * 4

@@ -318,6 +318,53 @@ CASES: list[tuple[Kind, str, dict[str, Value]]] = [
         },
     ),
     (Kind.KERNEL_COMPILE, "[sparkinfer cute.compile] disk-hit", {"library": "sparkinfer", "outcome": "disk-hit"}),
+    (
+        Kind.KERNEL_COMPILE,
+        "[b12x cute.compile] miss target=b12x.dense._Launch status=disk-cache-disabled cache_key=6da6 attrs={}",
+        {
+            "library": "b12x",
+            "outcome": "miss",
+            "target": "b12x.dense._Launch",
+            "status": "disk-cache-disabled",
+            "cache_key": "6da6",
+        },
+    ),
+    (
+        Kind.KERNEL_COMPILE,
+        (
+            "[b12x cute.compile] disk-hit-after-wait reason=post-engine-start target=b12x.dense._Launch "
+            "status=disk-cache-hit-after-wait cache_key=6da6 attrs={'target': 'x'} key_inputs=()"
+        ),
+        {
+            "library": "b12x",
+            "outcome": "disk-hit",
+            "reason": "post-engine-start",
+            "target": "b12x.dense._Launch",
+            "status": "disk-cache-hit-after-wait",
+            "cache_key": "6da6",
+        },
+    ),
+    (
+        Kind.KERNEL_PROGRESS,
+        "[b12x cute.compile] compile-start number=12 target=b12x.dense._Launch cache_key=6da6 kernel=dense version=1",
+        {"library": "b12x", "stage": "start", "target": "b12x.dense._Launch", "cache_key": "6da6"},
+    ),
+    (
+        Kind.KERNEL_PROGRESS,
+        (
+            "[b12x cute.compile] compile-done number=12 duration_s=0.123 total_compile_s=4.500 "
+            "target=b12x.dense._Launch cache_key=6da6"
+        ),
+        {"library": "b12x", "stage": "done", "seconds": 0.123, "target": "b12x.dense._Launch", "cache_key": "6da6"},
+    ),
+    (
+        Kind.KERNEL_PROGRESS,
+        (
+            "[b12x cute.compile] compile-failed number=12 duration_s=0.123 total_compile_s=4.500 "
+            "target=b12x.dense._Launch cache_key=6da6 error=RuntimeError: CUDA error: out of memory"
+        ),
+        {"library": "b12x", "stage": "failed", "seconds": 0.123, "target": "b12x.dense._Launch", "cache_key": "6da6"},
+    ),
     (Kind.AUTOTUNED, "Triton autotuning for function _k,", {"kernel": "_k"}),
     (Kind.HTTP_BEGIN, "Starting vLLM API server 0 on http://0.0.0.0:80", {"address": "http://0.0.0.0:80"}),
     (Kind.HTTP_BEGIN, "Starting vLLM server on http://0.0.0.0:80", {"address": "http://0.0.0.0:80"}),
@@ -484,6 +531,7 @@ def test_every_word_is_in_every_line_of_its_form() -> None:
         'INFO:     127.0.0.1:1 - "POST /v1/completions HTTP/1.1" 200 OK',
         "no error: everything is fine",
         "Profiling CUDA graph memory: PIECEWISE=35 (largest=256)",
+        "[b12x cute.compile] python_stack (most recent call last):",
     ],
 )
 def test_other_lines_say_nothing(line: str) -> None:

@@ -19,9 +19,18 @@ FORMS: tuple[Form, ...] = (
         r"(?: This causes a latency spike[^.]{0,200}(?:\. (?P<specialisation>.+)|\.?)| .*)?$",
     ),
     form(
+        Kind.KERNEL_PROGRESS,
+        " cute.compile] ",
+        r"\[(?P<library>\w{1,40}) cute\.compile\] compile-(?P<stage>start|done|failed)\b(?: number=\d{1,15})?"
+        rf"(?: duration_s=(?P<seconds>{DECIMAL}))?(?: total_compile_s={DECIMAL})?"
+        r"(?: target=(?P<target>\S{1,500}))?(?: cache_key=(?P<cache_key>\S{1,100}))?",
+    ),
+    form(
         Kind.KERNEL_COMPILE,
         " cute.compile] ",
-        r"\[(?P<library>\w{1,40}) cute\.compile\] (?P<outcome>[\w-]{1,40})(?: reason=(?P<reason>\S{1,100}))?"
+        # A load for which it waited until another process had compiled is a load; the status says so too.
+        r"\[(?P<library>\w{1,40}) cute\.compile\] (?!python_stack\b)"
+        r"(?P<outcome>disk-hit(?=-after-wait\b)|[\w-]{1,40})(?:-after-wait)?(?: reason=(?P<reason>\S{1,100}))?"
         r"(?: target=(?P<target>\S{1,500}))?(?: status=(?P<status>\S{1,100}))?(?: cache_key=(?P<cache_key>\S{1,100}))?"
         r"(?:.{0,400}? spec_hash=(?P<spec_hash>\w{1,100}))?",
     ),

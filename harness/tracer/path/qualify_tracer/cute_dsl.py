@@ -78,7 +78,7 @@ class TracedCompile:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Compile, and tell of it."""
-        # Whether a cache of files served it, such a version does not say.
+        # Where it compiled nothing, a cache may have served it: such a version does not say.
         return _told(self._recorder, None, self._inner, args, kwargs)
 
 
@@ -103,8 +103,8 @@ def _marked(recorder: Recorder, inner: Callable[..., Any]) -> Callable[..., Any]
 
 def _told(recorder: Recorder, origin: str | None, compile_: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     start, error, made = recorder.start(), None, None
-    running = calls(recorder)
-    running.append({"asked": True})
+    running, call = calls(recorder), {"asked": True}
+    running.append(call)
     try:
         made = compile_(*args, **kwargs)
     except BaseException as e:
@@ -116,6 +116,7 @@ def _told(recorder: Recorder, origin: str | None, compile_: Callable[..., Any], 
             function, rest = (args[0], args[1:]) if args else (kwargs.get("function", kwargs.get("func")), ())
             what = described(function, rest, kwargs)
             symbol = getattr(made, "function_name", None)
+            origin = "compiled" if call.get("compiled") else origin
             tell(recorder, start, what, symbol, origin=origin, via="cute.compile", error=error)
     return made
 

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from types import MethodType, ModuleType
 from typing import Any
 
-from .cute_dsl import calls, described, tell, unnamed
+from . import cute_symbol
+from .cute_dsl import calls, described, tell
 from .finder import Changed, wrap_once
 from .recorder import Recorder
 
@@ -53,9 +54,8 @@ def _traced(recorder: Recorder, inner: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _described(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    if kwargs.get("funcBody") is None:  # an early version: its own name is the third of the parameters
-        name = kwargs.get("original_function_name") or kwargs.get("function_name") or args[2]
-        return unnamed(str(name))
+    if kwargs.get("funcBody") is None:  # an early version: the symbol is the third of the parameters
+        return cute_symbol.described(str(kwargs.get("function_name") or args[2]))
     kernel, values = _as_asked(kwargs["funcBody"], tuple(kwargs.get("full_args") or ()))
     return described(kernel, values, kwargs.get("full_kwargs") or {})
 

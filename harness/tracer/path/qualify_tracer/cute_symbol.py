@@ -8,6 +8,7 @@ its own kernel, the name is found again as the compilation's hook writes it. Els
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from types import FunctionType
 from typing import Any
@@ -24,7 +25,9 @@ LOCAL = "locals"
 def described(symbol: str) -> dict[str, Any]:
     """The kernel and its module, as far as a symbol without the decoration of its file tells them."""
     text = symbol.removeprefix(START)
-    found = _of_object(text) if OBJECT in text else _of_function(text)
+    found = None
+    with contextlib.suppress(Exception):  # another thread may import meanwhile
+        found = _of_object(text) if OBJECT in text else _of_function(text)
     return unnamed(*(found or (_left(text), "")))
 
 
@@ -49,15 +52,16 @@ def _of_object(text: str) -> tuple[str, str] | None:
 
 def _of_function(text: str) -> tuple[str, str] | None:
     """The longest name of a `@cute.jit` function that the text begins with."""
-    names = [text] + [text[:i] for i in range(len(text) - 1, 0, -1) if text[i] == "_"]
-    modules = [(m, getattr(v, "__dict__", {})) for m, v in list(sys.modules.items())]
-    for name in names:
-        for module, inside in modules:
-            found = inside.get(name)
-            function = getattr(found, "__wrapped__", None) if isinstance(found, FunctionType) else None
+    names = {text} | {text[:i] for i in range(1, len(text)) if text[i] == "_"}
+    found: dict[str, str] = {}
+    for module, there in list(sys.modules.items()):
+        inside = getattr(there, "__dict__", {})
+        for name in inside.keys() & names:
+            function = getattr(inside[name], "__wrapped__", None) if isinstance(inside[name], FunctionType) else None
             if hasattr(function, "_dsl_object") or hasattr(function, "_dsl_cls"):
-                return name, str(getattr(function, "__module__", "") or module)
-    return None
+                found[name] = str(getattr(function, "__module__", "") or module)
+    longest = max(found, key=len, default=None)
+    return None if longest is None else (longest, found[longest])
 
 
 def _left(text: str) -> str:
