@@ -69,13 +69,18 @@ class Cell:
         return all(cache_proof(a).proof is cache_proof(b).proof for a, b in pairs)
 
     def against_control(self, word: Word, reason: str) -> tuple[Word, str]:
-        """Word and reason of what the candidate alone has; not tested where no control was asked all that it was."""
-        ready = [x for x in self.control if x.ready_ns is not None]
-        if word is Word.PASS or any(x.record and x.record.status is LaunchStatus.COMPLETED for x in ready):
+        """Word and reason of what the candidate alone has, or has not.
+
+        Not tested where it has it and no control was asked all that it was, nor where it has it not and no candidate
+        was asked everything: what ended early cannot witness that something does not come.
+        """
+        arm, side = (Arm.CANDIDATE, self.candidate) if word is Word.PASS else (Arm.CONTROL, self.control)
+        ready = [x for x in side if x.ready_ns is not None]
+        if any(x.record and x.record.status is LaunchStatus.COMPLETED for x in ready):
             return word, reason
+        than = "everything" if word is Word.PASS else "all that the candidate was"
         ended = ", ".join(x.folder.id for x in ready)
-        unasked = f"the control was not asked all that the candidate was: {ended} ended early"
-        return Word.NOT_TESTED, f"{reason}, but {unasked}"
+        return Word.NOT_TESTED, f"{reason}, but the {arm} was not asked {than}: {ended} ended early"
 
     def row(
         self,

@@ -1,7 +1,7 @@
 """What an arm ran that this harness was never tried with: a report says so, or its silence reads as support.
 
 docs/gpu.md and the README tell what was tried: up to two ranks on GPUs, with and without decode-context parallelism;
-of kernel libraries with a compiler of their own none but Triton.
+kernels in Triton and in the CuTe DSL, but none of the libraries that bring a compiler and a cache of their own.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from harness.observe.log import Kind
 
 RANKS = {"tensor-parallel-size": "tensor parallel", "decode-context-parallel-size": "decode-context parallel"}
 TRIED_RANKS = 2
-LIBRARY = re.compile(r"b12x|sparkinfer|cute[-_ ]?dsl(?!_warmup)", re.IGNORECASE)
-"""enable_cutedsl_warmup is vLLM's own flag, and off where a launch has no warm-up."""
-NAMES = {"b12x": "B12X", "sparkinfer": "sparkinfer", "cutedsl": "CuTe DSL"}
+LIBRARY = re.compile(r"b12x|sparkinfer", re.IGNORECASE)
+NAMES = {"b12x": "B12X", "sparkinfer": "sparkinfer"}
 
 
 def untried(case: Case) -> list[str]:
@@ -32,10 +31,10 @@ def untried(case: Case) -> list[str]:
 def _libraries(launch: LaunchEvidence) -> Iterator[str]:
     """By lines of their compilers, and by the command line: the name of a backend, say."""
     record = launch.record
-    texts = [e.text for e in launch.of_kind(Kind.KERNEL_COMPILE)]
-    for text in (*texts, *(record.argv if record else ())):
+    lines = (*launch.of_kind(Kind.KERNEL_COMPILE), *launch.of_kind(Kind.KERNEL_PROGRESS))
+    for text in (*(e.text for e in lines), *(record.argv if record else ())):
         for match in LIBRARY.finditer(text):
-            yield NAMES[re.sub(r"[-_ ]", "", match[0].lower())]
+            yield NAMES[match[0].lower()]
 
 
 def _ranks(launch: LaunchEvidence) -> Iterator[str]:

@@ -118,6 +118,20 @@ def test_one_control_that_ran_its_course_is_witness_enough(tmp_path: Path) -> No
     assert judged.row(MONITOR, cache="warm").word is Word.FAIL
 
 
+@pytest.mark.parametrize("name", [MONITOR, COMPILES])
+def test_a_candidate_that_died_is_not_acquitted(tmp_path: Path, name: str) -> None:
+    """What it was not asked any more may be late."""
+    row = Session(tmp_path).both(armed=True).candidate(**DIED).judge().row(name)
+    assert row.word is Word.NOT_TESTED
+    ended = "001-candidate-mtp1-engine-cold ended early"
+    assert row.reason.endswith(f", but the candidate was not asked everything: {ended}")
+
+
+def test_one_candidate_that_ran_its_course_is_acquittal_enough(tmp_path: Path) -> None:
+    judged = Session(tmp_path, PAIRS).both(armed=True).candidate(where=WARM | {"pair": 1}, **DIED).judge()
+    assert judged.row(MONITOR, cache="warm").word is Word.PASS
+
+
 def test_a_candidate_that_died_is_blamed_for_what_was_late_until_then(tmp_path: Path) -> None:
     judged = Session(tmp_path).both(armed=True).candidate(late_kernels=(ONE,), **DIED).judge()
     assert judged.row(MONITOR).word is Word.FAIL

@@ -56,6 +56,15 @@ def test_a_control_whose_trace_launch_died_is_no_witness(tmp_path: Path, name: s
     assert ", but the control was not asked all that the candidate was" in row.reason
 
 
+@pytest.mark.parametrize("name", [LATE, MISMATCH])
+def test_a_candidate_whose_trace_launch_died_is_not_acquitted(tmp_path: Path, name: str) -> None:
+    """Seen on an H200: it was cut off in its first prompts, and "warm-up covered what serving used" passed."""
+    judged = traced(tmp_path).candidate(where={"trace": True}, stage="decode", ends_after=3).judge()
+    row = judged.row(name)
+    assert row.word is Word.NOT_TESTED
+    assert ", but the candidate was not asked everything: " in row.reason
+
+
 def test_the_row_names_the_line_of_the_tracers_file(tmp_path: Path) -> None:
     session = traced(tmp_path).candidate(served=(NEEDED,))
     [source] = session.judge().row(LATE).sources

@@ -43,6 +43,7 @@ def test_reasons_that_differ_otherwise_are_not() -> None:
 
 # --- what was never tried ------------------------------------------------------------------------------
 
+PROGRESS = "[b12x cute.compile] compile-start number=1 target=b12x.mla.UnifiedPrefillMGKernel cache_key=1"
 B12X = "[b12x cute.compile] miss reason=cold target=b12x.mla.UnifiedPrefillMGKernel status=cold cache_key=1"
 
 
@@ -59,15 +60,19 @@ def test_kernel_libraries_and_ranks_that_nobody_tried_are_not_passed_over(tmp_pa
     assert f"- {told}: seen here, and never tried by the makers of this harness" in comment(case, judge_case(case))
 
 
+def test_a_line_about_its_progress_is_enough(tmp_path: Path) -> None:
+    assert untried(of(tmp_path, {}, line=PROGRESS)) == ["B12X"]
+
+
 def test_a_backends_name_on_the_command_line_is_enough(tmp_path: Path) -> None:
-    session = Session(tmp_path, candidate=stack("new", attention_backend="CUTE_DSL_MLA"))
-    assert untried(read_case(session.build())) == ["CuTe DSL"]
+    session = Session(tmp_path, candidate=stack("new", attention_backend="B12X_MLA_SPARSE"))
+    assert untried(read_case(session.build())) == ["B12X"]
 
 
-def test_a_warm_up_that_is_switched_off_is_no_library(tmp_path: Path) -> None:
-    case = read_case(Session(tmp_path, {"plan.warmups": ["none"]}).build())
-    assert any("enable_cutedsl_warmup" in word for x in case.launches.values() if x.record for word in x.record.argv)
-    assert untried(case) == []
+def test_what_was_tried_on_gpus_is_not_named(tmp_path: Path) -> None:
+    """Kernels in the CuTe DSL were: late, prewarmed, and prewarmed for the wrong constant (docs/gpu.md)."""
+    line = "WARNING 11-30 20:48:10 [jit_monitor.py:125] CuTeDSL JIT compilation during inference: GatherLongContext."
+    assert untried(of(tmp_path, {"host.gpus": 1}, line=line)) == []
 
 
 def test_two_ranks_were_tried_and_four_on_a_cpu_too(tmp_path: Path) -> None:

@@ -66,11 +66,10 @@ def _mismatch(case: Case, cell: Cell) -> Row:
     new = [(x, m) for x, m in candidate if any((m.kernel, served) not in known for served in m.served)]
     texts = ["; ".join(str(m) for _, m in found) or "none" for found in (control, candidate)]
     sources = tuple(f"launches/{x.folder.id}/{place}" for x, m in (new or control + candidate) for place in m.places)
-    if new:
-        word, reason = cell.against_control(Word.FAIL, "; ".join(str(m) for _, m in new))
-        return cell.row(MISMATCH, word, reason, control=texts[0], candidate=texts[1], sources=sources)
-    reason = "none that the control does not have" if candidate else "warm-up covered what serving used"
-    return cell.row(MISMATCH, Word.PASS, reason, control=texts[0], candidate=texts[1], sources=sources)
+    reason = "; ".join(str(m) for _, m in new)
+    reason = reason or ("none that the control does not have" if candidate else "warm-up covered what serving used")
+    word, reason = cell.against_control(Word.FAIL if new else Word.PASS, reason)
+    return cell.row(MISMATCH, word, reason, control=texts[0], candidate=texts[1], sources=sources)
 
 
 def _untold(case: Case, cell: Cell, name: str) -> Row | None:
