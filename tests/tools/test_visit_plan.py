@@ -205,12 +205,30 @@ def test_what_an_earlier_pack_left_does_not_travel(tmp_path: Path) -> None:
     assert (tmp_path / "kit" / "run" / "arrive.sh").exists()
 
 
+def test_the_other_parts_travel_as_one_archive_in_such_pieces(tmp_path: Path) -> None:
+    kit, mib = tmp_path / "kit", 1 << 20
+    files = {"part-1/vllm.part-00": 1, "part-3/a.whl": 43, "part-4/deps.tar.xz": 2, "part-5/docker.tar.xz": 45}
+    for number, (name, size) in enumerate(files.items()):
+        (kit / name).parent.mkdir(parents=True)
+        (kit / name).write_bytes(bytes([number]) * size * mib)
+    pack(tmp_path, kit)
+    pieces = sorted(kit.glob("rest-*/rest.part-*"))
+    assert [(piece.parent.name, piece.stat().st_size <= 40 * mib) for piece in pieces] == [
+        (f"rest-{number}", True) for number in range(3)
+    ]
+    subprocess.run(["tar", "-xf", "-", "-C", tmp_path], input=b"".join(p.read_bytes() for p in pieces), check=True)
+    for name in list(files)[1:]:
+        assert (tmp_path / Path(name).name).read_bytes() == (kit / name).read_bytes()
+
+
 def test_vllm_is_cut_so_that_a_call_carries_a_piece_and_the_checkout(tmp_path: Path) -> None:
     kit, mib = tmp_path / "kit", 1 << 20
     whole = b"".join(bytes([n]) * mib for n in range(54)) * 2
     for number, part in enumerate((whole[: 54 * mib], whole[54 * mib :]), 1):
         (kit / f"part-{number}").mkdir(parents=True)
         (kit / f"part-{number}" / f"vllm.part-0{number - 1}").write_bytes(part)
+    (kit / "part-3").mkdir()
+    (kit / "part-3" / "a.whl").touch()
     for _ in range(2):  # once more over its own pieces
         pack(tmp_path, kit)
     pieces = sorted(kit.glob("vllm-*/vllm.part-*"))

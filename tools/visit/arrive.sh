@@ -11,6 +11,7 @@ IFS=, read -ra names <<< "$3"
 plans=("${names[@]/#/tools/visits/}")
 shift 4
 mkdir -p /tmp/bin /tmp/qualify
+cat "$parts"/rest.part-* | tar -xf - -C "$parts"
 xz -dc "$run/docker-registry.xz" > /tmp/bin/docker-registry
 chmod 755 /tmp/bin/docker-registry
 tar -xzf "$run/tree.tgz" -C /tmp/qualify
