@@ -10,11 +10,13 @@ import pytest
 from harness.evidence.bundle import Bundle
 from harness.judge.case import read_case
 from harness.observe.jit.ledger import Source
+from harness.records import Row
 from harness.words import ExitCode, Word
 
 from .bundles import TRACED, Kernel, Session
 
 LATE, MISMATCH = "late JIT (tracer)", "specialisation mismatch"
+MISSED = "late JIT, missed by the monitor"
 NAME = "_map_global_topk_to_gathered_ckv_kernel"
 WARM: Kernel = (NAME, {"DCP_SIZE": 1, "DCP_INTERLEAVE": 1, "BLOCK": 1024})
 NEEDED: Kernel = (NAME, {"DCP_SIZE": 4, "DCP_INTERLEAVE": 64, "BLOCK": 1024})
@@ -63,6 +65,39 @@ def test_a_candidate_whose_trace_launch_died_is_not_acquitted(tmp_path: Path, na
     row = judged.row(name)
     assert row.word is Word.NOT_TESTED
     assert ", but the candidate was not asked everything: " in row.reason
+
+
+# --- what the monitor did not name ------------------------------------------------------------------
+
+
+def missed(session: Session) -> list[Row]:
+    return [row for row in session.judge().verdict.rows if row.name == MISSED]
+
+
+def test_a_kernel_that_an_armed_monitor_is_silent_about_is_noted(tmp_path: Path) -> None:
+    """Seen on an H200: one that the CuTe DSL compiled with options, which vLLM's monitor is not told of."""
+    [row] = missed(traced(tmp_path).both(armed=True).candidate(served=(NEEDED,)))
+    assert (row.word, row.control, row.candidate) == (Word.NOTE, "none", NAME)
+    trace, log = row.sources
+    assert (trace.split("/")[2], log.split("/")[2]) == ("trace", "server.log")
+
+
+def test_one_that_both_name_is_not(tmp_path: Path) -> None:
+    session = traced(tmp_path).both(armed=True).candidate(served=(NEEDED,), late_kernels=(NAME,))
+    assert missed(session) == []
+
+
+def test_a_method_of_the_kernel_is_its_name(tmp_path: Path) -> None:
+    session = traced(tmp_path).both(armed=True)
+    assert missed(session.candidate(served=(NEEDED,), late_kernels=(f"{NAME}.kernel",))) == []
+
+
+def test_a_monitor_that_was_not_armed_missed_nothing(tmp_path: Path) -> None:
+    assert missed(traced(tmp_path).both(armed=False).candidate(served=(NEEDED,))) == []
+
+
+def test_what_the_warm_up_compiled_was_not_its_to_name(tmp_path: Path) -> None:
+    assert missed(traced(tmp_path).both(armed=True).candidate(warmed=(WARM,))) == []
 
 
 def test_the_row_names_the_line_of_the_tracers_file(tmp_path: Path) -> None:

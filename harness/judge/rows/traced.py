@@ -1,25 +1,28 @@
-"""What the tracer saw: late kernels, and kernels that warm-up compiled for other constants than serving needed."""
+"""What the tracer saw: late kernels, also those that no monitor named, and kernels warmed up for other constants."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from harness.judge.case import Case, Cell
-from harness.judge.ledger import SEEN, launch_mismatches
+from harness.judge.ledger import ARMED, COMPILED, FROM_DISK, SEEN, launch_mismatches
 from harness.judge.ranks import named_with_ranks, ranks
 from harness.judge.read import LaunchEvidence
-from harness.observe.jit.ledger import Source
+from harness.observe.jit.ledger import LedgerLine, Source
+from harness.observe.jit.names import is_kernel
 from harness.records import Row
 from harness.words import Word
 
 LATE, MISMATCH = "late JIT (tracer)", "specialisation mismatch"
+MISSED = "late JIT, missed by the monitor"
 NO_TRACE = "the plan has no trace launch ([plan] trace = false)"
 
 
 def rows(case: Case) -> Iterator[Row]:
-    """Per mode: late kernels, then mismatches."""
+    """Per mode: late kernels, those that the monitor missed where there are any, then mismatches."""
     for cell in case.traced:
         yield _late(case, cell)
+        yield from _missed(case, cell)
         yield _mismatch(case, cell)
     if not case.traced:
         for name in (LATE, MISMATCH):
@@ -55,6 +58,31 @@ def _late(case: Case, cell: Cell) -> Row:
 
 def _ledger_kernels(case: Case, launch: LaunchEvidence) -> list[str]:
     return case.ledgers[launch.folder.id].late_kernels(Source.TRACER)
+
+
+def _missed(case: Case, cell: Cell) -> Iterator[Row]:
+    """Where an armed monitor is silent about a late kernel, launches without a tracer show nothing of it."""
+    sides = [[(x, line) for x in side for line in _unnamed(case, x)] for _, side in cell.arms()]
+    if not any(sides):
+        return
+    texts = [", ".join(sorted({str(line.kernel) for _, line in found})) or "none" for found in sides]
+    reason = "it was armed and is silent about what the tracer saw; a launch that is not traced shows nothing of it"
+    sources = tuple(line.place for found in sides for _, line in found)
+    sources += tuple(f"launches/{x}/server.log" for x in dict.fromkeys(x.folder.id for s in sides for x, _ in s))
+    yield cell.row(MISSED, Word.NOTE, reason, control=texts[0], candidate=texts[1], sources=sources)
+
+
+def _unnamed(case: Case, launch: LaunchEvidence) -> Iterator[LedgerLine]:
+    ledger = case.ledgers.get(launch.folder.id)
+    if ledger is None or ledger.monitor != ARMED:
+        return
+    named = ledger.late_kernels(Source.MONITOR)
+    for line in ledger.late(Source.TRACER):
+        kernel = line.kernel
+        if kernel is None or line.what not in (COMPILED, FROM_DISK):
+            continue
+        if not any(is_kernel(name, kernel) or is_kernel(kernel, name) for name in named):
+            yield line
 
 
 def _mismatch(case: Case, cell: Cell) -> Row:
