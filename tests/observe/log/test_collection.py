@@ -32,13 +32,23 @@ def facts_of(name: str) -> Facts:
 
 
 def test_the_golden_logs_are_there() -> None:
-    assert len(golden_index()) == 16
+    assert len(golden_index()) == 17
     assert tuple(ROWS[0]) == COLUMNS
 
 
 def test_a_warm_start_with_graphs_on_a_gpu_tells_two_hits_and_no_miss() -> None:
     found = events_of("golden/h200_vllm0.25.1_mtp1_graphs_warm.log")
     assert [e.kind for e in found if e.kind in (Kind.CACHE_HIT, Kind.CACHE_MISS)] == [Kind.CACHE_HIT] * 2
+
+
+def test_the_monitors_line_of_a_kernel_in_the_cute_dsl_names_no_constants() -> None:
+    found = events_of("golden/h200_vllm0.25.1_mtp1_cutedsl_late.log")
+    late = [
+        (e.values["backend"], e.values["kernel"], bool(e.values.get("detail")))
+        for e in found
+        if e.kind is Kind.LATE_JIT
+    ]
+    assert late == [("CuTeDSL", "GatherLongContext", False)] + [("Triton", "_topk_log_softmax_kernel", True)] * 2
 
 
 @needs_logs
