@@ -10,6 +10,7 @@ from harness.judge.first_memory import first_prompt_memory
 from harness.judge.late import STOPPING, Course, LateFrom, WallClock, is_late_line, late_from
 from harness.judge.rates import first_token_s
 from harness.judge.read import LaunchEvidence
+from harness.observe.jit.b12x import constants
 from harness.observe.jit.files import Change, changes
 from harness.observe.jit.ledger import FirstSecond, Ledger, Sighting, Source, lines
 from harness.observe.jit.mismatch import Mismatch, mismatches, rank_text, specialisation, text
@@ -105,8 +106,9 @@ def log_compiles(launch: LaunchEvidence, since: LateFrom) -> Iterator[Sighting]:
         if event.kind is Kind.KERNEL_COMPILE:
             outcome, target = str(event.values["outcome"]), event.values.get("target")
             what, kernel = whats.get(outcome, outcome), None if target is None else str(target)
+            held = constants(str(event.values.get("attrs", "")), str(event.values.get("spec", "")))
         elif event.kind in (Kind.CACHE_MISS, Kind.CACHE_HIT):
-            what, kernel = COMPILED if event.kind is Kind.CACHE_MISS else FROM_DISK, None
+            what, kernel, held = COMPILED if event.kind is Kind.CACHE_MISS else FROM_DISK, None, ()
             what += " by torch.compile"
         else:
             continue
@@ -118,6 +120,7 @@ def log_compiles(launch: LaunchEvidence, since: LateFrom) -> Iterator[Sighting]:
             phase=course.phase(time_ns),
             late=is_late_line(launch, since, event),
             place=launch.place(event),
+            specialisation=text(held),
             requests=course.requests(time_ns, time_ns),
             rank=event.process,
         )

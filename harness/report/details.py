@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from textwrap import shorten
 
 from harness.judge.case import Case
 from harness.records import Row, Verdict
@@ -18,6 +19,8 @@ from harness.words import Arm, Word
 
 ROW_HEAD = "| row | cell | control | candidate | unit | word | reason |\n|:--|:--|:--|:--|:--|:--|:--|\n"
 LEDGER_HEAD = "| arm | mode | kernel | phase | source | specialisation |\n|:--|:--|:--|:--|:--|:--|\n"
+CONSTANTS = 160
+"""Characters of what a kernel is specialised for: one of B12X holds 28 attributes. The page has all of them."""
 LOG_TAIL = 4_000
 """Characters of a failed launch's log."""
 LOGS = 3
@@ -63,7 +66,8 @@ def _kernels(case: Case) -> Block:
     rows = [
         f"| {' | '.join(map(inline, cells))} |\n"
         for arm, mode, x in named
-        for cells in [(arm, mode, x.kernel or "", x.phase, f"{x.source}: {x.what}", x.specialisation or "-")]
+        for constants in [shorten(x.specialisation, CONSTANTS, placeholder=" …") or "-"]
+        for cells in [(arm, mode, x.kernel or "", x.phase, f"{x.source}: {x.what}", constants)]
     ]
     title = f"Late kernels, each source by itself ({len(rows)})"
     return Block("late kernels", folded(title, LEDGER_HEAD + "".join(rows)) if rows else "", 7)

@@ -154,6 +154,31 @@ def test_the_ledger_names_the_kernel_of_such_a_line(tmp_path: Path) -> None:
     assert (line.what, line.kernel, line.phase) == ("compiled", "b12x.mla.UnifiedPrefillMGKernel", "first-prompt 96")
 
 
+@pytest.mark.parametrize(
+    ("attributes", "told"),
+    [
+        ("{'ranks': 4, 'gated': True, 'mode': 'a, b', 'order': (1, 0)}", "ranks=4 gated=True mode='a, b' order=(1, 0)"),
+        ("{'ranks': 4, 'output_str...", "ranks=4"),
+        ('{} spec_hash=1 spec={"facts":[["field","arg0",1536]],"kernel":"k"}', "arg0=1536"),
+        ("{}", ""),
+    ],
+    ids=["whole", "cut", "by-its-key", "none"],
+)
+def test_what_the_kernels_object_holds_is_what_it_is_specialised_for(
+    tmp_path: Path, attributes: str, told: str
+) -> None:
+    [line] = ledger(tmp_path, late_lines=(f"{B12X.format('miss')} attrs={attributes} spec_hash=1",)).late(
+        Source.COMPILES
+    )
+    assert line.specialisation == told
+
+
+def test_two_specialisations_of_a_kernel_are_two_lines(tmp_path: Path) -> None:
+    lines = [f"{B12X.format('miss')} attrs={{'ranks': {n}}} spec_hash={n}" for n in (1, 4, 4)]
+    found = ledger(tmp_path, late_lines=tuple(lines)).late(Source.COMPILES)
+    assert [(line.specialisation, line.count) for line in found] == [("ranks=1", 1), ("ranks=4", 2)]
+
+
 def test_a_compilation_that_tells_its_progress_is_one_compilation(tmp_path: Path) -> None:
     of_it = "target=b12x.mla.UnifiedPrefillMGKernel cache_key=1"
     took = f"number=1 duration_s=0.123 total_compile_s=0.123 {of_it}"

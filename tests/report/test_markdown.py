@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given, settings
 
 from harness.judge.case import Case, read_case
-from harness.judge.verdict import judge
+from harness.judge.verdict import judge, judge_case
 from harness.records import Row, Verdict
 from harness.report.about import About
 from harness.report.blocks import LIMIT, Block, block, fitted, length
+from harness.report.details import CONSTANTS
 from harness.report.markdown import comment
 from harness.words import Arm, Warmup, Word
+from tests.judge.bundles import Session
 from tests.report.bundles import make_bundle, plan
 from tests.report.conftest import CANDIDATE, HOSTILE
 from tests.report.gfm import render
@@ -311,6 +313,20 @@ def test_whatever_strangers_wrote_anywhere_the_comment_has_the_same_shape(short:
         return [tag for tag in rendered.tags if tag not in {"code", "/code"}]
 
     assert shape(text) == shape("x")
+
+
+def test_what_a_kernel_is_specialised_for_is_cut_where_it_is_long(tmp_path: Path) -> None:
+    """A kernel of B12X holds 28 attributes, and a session may name dozens of kernels."""
+    held = ", ".join(f"'attribute{n}': {n}" for n in range(28))
+    line = f"[b12x cute.compile] miss target=b12x.mla.K status=disk-cache-miss cache_key=1 attrs={{{held}}} spec_hash=1"
+    case = read_case(Session(tmp_path).candidate(late_lines=(line,)).build())
+    [told] = [
+        row for row in comment(case, judge_case(case)).splitlines() if row.startswith("| candidate | mtp1 | b12x")
+    ]
+    constants = told.rstrip("| ").rpartition(" | ")[2]
+    assert constants.startswith("attribute0=0 attribute1=1 ")
+    assert constants.endswith(" …")
+    assert len(constants) <= CONSTANTS
 
 
 def test_failed_launch_is_told_with_stage_reason_and_exit(tmp_path: Path) -> None:

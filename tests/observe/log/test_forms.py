@@ -315,6 +315,24 @@ CASES: list[tuple[Kind, str, dict[str, Value]]] = [
             "status": "disk-cache-miss",
             "cache_key": "6da6",
             "spec_hash": "38a2",
+            "spec": "{}",
+        },
+    ),
+    (
+        Kind.KERNEL_COMPILE,
+        (
+            "[b12x cute.compile] miss target=b12x.mla.PrefillKernel status=disk-cache-miss cache_key=6da6 "
+            "attrs={'block_threads': 384, 'mode': 'auto', 'order': (1, 0)} spec_hash=38a2 spec={\"facts\":[]} env={}"
+        ),
+        {
+            "library": "b12x",
+            "outcome": "miss",
+            "target": "b12x.mla.PrefillKernel",
+            "status": "disk-cache-miss",
+            "cache_key": "6da6",
+            "attrs": "'block_threads': 384, 'mode': 'auto', 'order': (1, 0)",
+            "spec_hash": "38a2",
+            "spec": '{"facts":[]}',
         },
     ),
     (Kind.KERNEL_COMPILE, "[sparkinfer cute.compile] disk-hit", {"library": "sparkinfer", "outcome": "disk-hit"}),
@@ -342,6 +360,7 @@ CASES: list[tuple[Kind, str, dict[str, Value]]] = [
             "target": "b12x.dense._Launch",
             "status": "disk-cache-hit-after-wait",
             "cache_key": "6da6",
+            "attrs": "'target': 'x'",
         },
     ),
     (

@@ -32,7 +32,9 @@ FORMS: tuple[Form, ...] = (
         r"\[(?P<library>\w{1,40}) cute\.compile\] (?!python_stack\b)"
         r"(?P<outcome>disk-hit(?=-after-wait\b)|[\w-]{1,40})(?:-after-wait)?(?: reason=(?P<reason>\S{1,100}))?"
         r"(?: target=(?P<target>\S{1,500}))?(?: status=(?P<status>\S{1,100}))?(?: cache_key=(?P<cache_key>\S{1,100}))?"
-        r"(?:.{0,400}? spec_hash=(?P<spec_hash>\w{1,100}))?",
+        # What the kernel's object holds; B12X cuts it at 1,200 characters.
+        r"(?: attrs=\{(?P<attrs>[^{}]{1,1300}))?"
+        r"(?:.{0,2000}? spec_hash=(?P<spec_hash>\w{1,100})(?: spec=(?P<spec>\S{1,4000}))?)?",
     ),
     form(
         Kind.AUTOTUNED, "Triton autotuning for function ", r"Triton autotuning for function (?P<kernel>[^\s,]{1,200})"
