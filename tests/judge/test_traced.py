@@ -78,6 +78,7 @@ def test_a_kernel_that_an_armed_monitor_is_silent_about_is_noted(tmp_path: Path)
     """Seen on an H200: one that the CuTe DSL compiled with options, which vLLM's monitor is not told of."""
     [row] = missed(traced(tmp_path).both(armed=True).candidate(served=(NEEDED,)))
     assert (row.word, row.control, row.candidate) == (Word.NOTE, "none", NAME)
+    assert row.reason.startswith(f"{NAME}: it was armed and is silent about what the tracer saw")
     trace, log = row.sources
     assert (trace.split("/")[2], log.split("/")[2]) == ("trace", "server.log")
 

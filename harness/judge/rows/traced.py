@@ -65,8 +65,10 @@ def _missed(case: Case, cell: Cell) -> Iterator[Row]:
     sides = [[(x, line) for x in side for line in _unnamed(case, x)] for _, side in cell.arms()]
     if not any(sides):
         return
-    texts = [", ".join(sorted({str(line.kernel) for _, line in found})) or "none" for found in sides]
-    reason = "it was armed and is silent about what the tracer saw; a launch that is not traced shows nothing of it"
+    names = [{str(line.kernel) for _, line in found} for found in sides]
+    texts = [", ".join(sorted(found)) or "none" for found in names]
+    silent = "it was armed and is silent about what the tracer saw; a launch that is not traced shows nothing of it"
+    reason = f"{', '.join(sorted(names[0] | names[1]))}: {silent}"
     sources = tuple(line.place for found in sides for _, line in found)
     sources += tuple(f"launches/{x}/server.log" for x in dict.fromkeys(x.folder.id for s in sides for x, _ in s))
     yield cell.row(MISSED, Word.NOTE, reason, control=texts[0], candidate=texts[1], sources=sources)
