@@ -136,12 +136,16 @@ def test_answers_and_counts_are_exact_though_a_rank_is_slow(done: Finished) -> N
 def test_a_slow_rank_has_the_least_cpu_time_since_the_others_spin(done: Finished) -> None:
     """Seen: 1.3 to 1.5 s of the slow rank, 12.5 to 17.3 s of each other; 1.3 to 2.8 s of each where none is slow.
 
-    With both cores wanted by others, too: 1.6 s, 10.6 to 12.9 s and 2.4 to 3.6 s.
+    With both cores wanted by others, too: 1.6 s, 10.6 to 12.9 s and 2.4 to 3.6 s. Where others want more than there is
+    all the time (passes took 67 s instead of 9), waiting costs hardly any: 3.2 s, 4.1 to 4.3 s and 3.6 s.
     """
     slow, sound = _cpu_s(done, SLOW_LAUNCH), _cpu_s(done, KILLED_LAUNCH)
     assert tuple(slow) == tuple(sound) == FOUR
-    assert all(slow[SLOW] < slow[other] / 2 for other in FOUR if other != SLOW), slow
-    assert slow[SLOW] / sum(slow.values()) < sound[SLOW] / sum(sound.values()) / 2, sound
+    least = min(slow[other] for other in FOUR if other != SLOW)
+    assert slow[SLOW] < least, slow
+    if least > 2 * max(sound.values()):  # they had the time to spin
+        assert slow[SLOW] < least / 2, slow
+        assert slow[SLOW] / sum(slow.values()) < sound[SLOW] / sum(sound.values()) / 2, sound
 
 
 def test_the_row_of_cpu_time_names_the_slow_rank(done: Finished) -> None:
