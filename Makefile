@@ -47,7 +47,7 @@ LIMIT := --timeout-method thread --timeout
 # Two workers for the tests against real vLLM: a start-up is mostly imports on one core.
 test: setup $(CUTE_DSL) lint
 	.venv/bin/pytest -m "not vllm" -n 2 --dist loadgroup $(LIMIT) 600
-	.venv/bin/pytest -m vllm -n 2 --dist loadgroup $(LIMIT) 1500
+	.venv/bin/pytest -m vllm -n 2 --dist loadgroup $(LIMIT) 2400
 
 test-fast: $(HARNESS)
 	.venv/bin/pytest -m "not vllm and not docker and not gpu and not slurm" --ignore tests/e2e -n 2 $(LIMIT) 120

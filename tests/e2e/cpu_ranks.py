@@ -28,7 +28,7 @@ from .sessions import Finished, left_running, start, wait_for
 
 PROFILE = "cpu-forged-tp2"
 ENGINE = engine_command(load_profile(PROFILE).model)[0]
-END_S = 900.0
+END_S = 1500.0
 """By when a launch has come to its last step, and a session has ended."""
 
 NEEDS_ENGINE = pytest.mark.skipif(shutil.which(ENGINE) is None, reason=f"{ENGINE} is not installed; run `make setup`")

@@ -45,7 +45,7 @@ SMALL = (
 def session(folder: Path, *arguments: str, kinds: bool = False) -> Finished:
     """A session of the embedded profile; only one has the kinds of request, which cost half a minute per launch."""
     left_out = () if kinds else ("--set", "course.kinds=[]")
-    return run(folder / "results", "--profile", "cpu-forged", *arguments, *left_out, timeout_s=1200)
+    return run(folder / "results", "--profile", "cpu-forged", *arguments, *left_out, timeout_s=2000)
 
 
 def truth(done: Finished, arm: Arm) -> Rule:
