@@ -134,6 +134,10 @@ def stack(folder: Path, name: str, **env: str) -> Path:
     return path
 
 
+STOPS_S = 120.0
+"""For a session that is asked to stop."""
+
+
 def environment(results: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
     """This process's, without what would steer a session, and with `more`."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("QUALIFY_", "PYTEST_", "CUDA_VISIBLE_"))}
@@ -169,9 +173,14 @@ def run(
     timeout_s: float = 240,
     env: Mapping[str, str] | None = None,
 ) -> Finished:
-    """Run a command to its end."""
+    """Run a command to its end; one that takes longer is stopped first, or it would take the cores of what follows."""
     process = start(results, *arguments, program=program, env=env)
-    out, _ = process.communicate(timeout=timeout_s)
+    try:
+        out, _ = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        process.terminate()  # a session stops its servers then
+        out, _ = process.communicate(timeout=STOPS_S)
+        raise AssertionError(f"not over within {timeout_s:g} s: {out}") from None
     return Finished(process.returncode, out, results)
 
 
