@@ -39,6 +39,8 @@ class Outcome:
         """First error of no known class, per process."""
         self._ended: Event | None = None
         """First line that says that a process came to its end."""
+        self._died: Event | None = None
+        """First line by which an engine tells the death of a worker that it did not end."""
 
     def feed(self, event: Event) -> None:
         """The next event."""
@@ -53,6 +55,8 @@ class Outcome:
                 found.pop("", None)
             if self._ended and self._ended.process in ("", event.process):
                 self._ended = None
+            if self._died and self._died.process == event.process:
+                self._died = None
         elif event.kind is Kind.ERROR and not self.stopping:
             self._error(event)
 
@@ -63,13 +67,17 @@ class Outcome:
 
     @property
     def cause(self) -> Event | None:
-        """The line that names what went wrong: the first of a known class, else the first exception."""
+        """The line that names what went wrong: the first of a known class, else the first exception.
+
+        Where a worker died, exceptions about a lost peer and those after its death follow from it, and name nothing.
+        """
         if not self.failed:
             return None
-        for found in (self._named, self._raised):
+        named, raised = self._named.values(), [e for e in self._raised.values() if not self._follows(e)]
+        for found in (named, raised):
             if found:
-                return min(found.values(), key=lambda e: e.offset)
-        return self._ended
+                return min(found, key=lambda e: e.offset)
+        return self._died or self._ended
 
     @property
     def failure(self) -> Failure | None:
@@ -81,6 +89,10 @@ class Outcome:
             return Failure.DEATH
         return Failure(str(cause.values.get("failure", Failure.OTHER)))
 
+    def _follows(self, event: Event) -> bool:
+        died = self._died
+        return died is not None and ("lost" in event.values or event.offset > died.offset)
+
     def _error(self, event: Event) -> None:
         if self.ready:
             self.errors_after_ready += 1
@@ -89,6 +101,8 @@ class Outcome:
         found = self._named if known else self._raised
         if (known or raised) and len(found) < MOST_PROCESSES:
             found.setdefault(event.process, event)
+        if event.values.get("fatal") == "worker" and "who" in event.values:
+            self._died = self._died or event
         # An exception that no logger wrote left its process by the top. That ends a start; once the server
         # serves, only an engine's end is one.
         uncaught = (known or raised) and not event.level and not self.ready
@@ -98,4 +112,4 @@ class Outcome:
     def _forget(self) -> None:
         self._named.clear()
         self._raised.clear()
-        self._ended = None
+        self._ended = self._died = None

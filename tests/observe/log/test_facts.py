@@ -8,6 +8,7 @@ from harness.observe.log import events
 from harness.observe.log.fact import CONCURRENCY, POOL, Facts
 from harness.observe.log.facts import facts
 from tests.observe.log.support import KV
+from tests.observe.shared_logs import log_bytes
 
 BANNER = "Initializing a V1 LLM engine (v0.32.0) with config: model='/m', "
 READY = "INFO:     Application startup complete."
@@ -241,6 +242,39 @@ def test_an_engine_that_dies_after_ready_says_of_what() -> None:
     assert (found.failed.line, found.failed.text) == (3, "TypeError: x")
     assert found.errors_after_ready
     assert (found.errors_after_ready.value, found.errors_after_ready.line) == (3, 3)
+
+
+KILLED = "Worker proc VllmWorker-1 died unexpectedly (exit code: -9), shutting down executor."
+LOST = "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:41463"
+
+
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        ((error(LOST, "Worker_TP0"), error(KILLED)), KILLED),
+        ((error(KILLED), error("RuntimeError: cancelled")), KILLED),
+        ((error(LOST, "Worker_TP0"), error("KeyError: 'x'", "Worker_TP1"), error(KILLED)), "KeyError: 'x'"),
+        ((error(KILLED), error("ValueError: CUDA out of memory", "Worker_TP1")), "ValueError: CUDA out of memory"),
+        ((error(LOST, "Worker_TP0"),), LOST),
+    ],
+    ids=["its peer tells first", "the engine after it", "its own words", "a known class", "no worker's death"],
+)
+def test_a_workers_death_is_the_cause_and_not_what_the_others_say_of_it(lines: tuple[str, ...], named: str) -> None:
+    found = of(line(BANNER), READY, *lines, error(FATAL))
+    assert found.failed
+    assert (found.failed.failure, found.failed.text) == ("engine_death_after_ready", named)
+
+
+def test_the_death_of_a_killed_worker_is_the_cause_in_a_real_log() -> None:
+    found = facts(events([log_bytes("golden/death_v0.32.0_cpu_tp2_worker_killed.log")]))
+    assert found.failed
+    assert (found.failed.line, found.failed.text) == (108, KILLED)
+
+
+def test_a_death_that_a_later_start_of_the_same_engine_outlived_names_nothing() -> None:
+    found = of(line(BANNER), error(KILLED), line(KV), error("KeyError: 'x'"), error(NOT_STARTED))
+    assert found.failed
+    assert found.failed.text == "KeyError: 'x'"
 
 
 def test_errors_of_requests_and_of_stopping_are_no_death() -> None:

@@ -506,6 +506,17 @@ CASES: list[tuple[Kind, str, dict[str, Value]]] = [
         {"fatal": "worker", "who": "VllmWorker-1", "how": "exit code: -9"},
     ),
     (Kind.ERROR, "Worker proc VllmWorker-0 died unexpectedly, ", {"fatal": "worker", "who": "VllmWorker-0"}),
+    (
+        Kind.ERROR,
+        "RuntimeError: [/pytorch/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:41463",
+        {"exception": "RuntimeError", "lost": "peer"},
+    ),
+    (
+        Kind.ERROR,
+        "torch.distributed.DistBackendError: NCCL error: remote process exited or there was a network error",
+        {"exception": "torch.distributed.DistBackendError", "lost": "peer"},
+    ),
+    (Kind.ERROR, "BrokenPipeError: [Errno 32] Broken pipe", {"exception": "BrokenPipeError", "lost": "peer"}),
     (Kind.ERROR, "Traceback (most recent call last):", {}),
     (Kind.ERROR, "RuntimeError: Worker failed", {"exception": "RuntimeError"}),
     (Kind.ERROR, "AssertionError", {"exception": "AssertionError"}),

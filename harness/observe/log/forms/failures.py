@@ -106,6 +106,15 @@ FORMS: tuple[Form, ...] = (
         fatal="worker",
         trigger="died unexpectedly",
     ),
+    # --- what a process says of another that is gone: gloo, pipes, NCCL
+    *(
+        _form(word, rf"^(?P<exception>\w[\w.]{{0,200}}Error): .{{0,1000}}{words}", lost="peer")
+        for word, words in (
+            ("by peer", "Connection (?:closed|reset) by peer"),
+            ("Broken pipe", "Broken pipe"),
+            ("remote process", "remote process (?:has exited|exited|exiting)"),
+        )
+    ),
     # --- any other
     _form("Traceback (most recent call last)", r"Traceback \(most recent call last\)", trigger="Traceback"),
     _form("Error", r"^(?P<exception>\w[\w.]{0,200}Error|Error)(?:: |$)"),
