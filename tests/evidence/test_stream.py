@@ -194,7 +194,10 @@ def work():
     print("whole", flush=True)
 def stop():
     begun.wait()
-    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    # One that comes just before the main thread begins to wait is heard at the wait's end, and this work waits for it.
+    while not goes_on.is_set():
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        goes_on.wait(5)
 threading.Thread(target=stop).start()
 try:
     undivided.uninterrupted(work)
