@@ -14,17 +14,15 @@ import pytest
 from benchmarks import askers
 from benchmarks.askers import PEERS, SERVED, AskerFailed, Scene, by_bench_serve, by_script, reason
 from benchmarks.peers.ids.passing import PassingIds
-from harness.config.load import load_profile
 from harness.forge.checkpoint import forge
 from harness.forge.recipe import Recipe
-from harness.session.compose import engine_command
 from tests.benchmarks import stub_vllm
 from tests.benchmarks.stub import stub_python
+from tests.e2e.engine import ENGINE, NEEDS_ENGINE
 from tests.fakes.fake_process import Fake, fake
 
 SCENE = Scene(prompt_tokens=40, output_tokens=8, requests=2)
 PROMPTS = [[n % 64 for n in range(start, start + 40)] for start in (0, 7)]
-ENGINE = engine_command(load_profile("cpu-forged").model)[0]
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +118,7 @@ def test_the_tokenizer_gives_ids_back_as_they_are() -> None:
 
 
 @pytest.mark.vllm
-@pytest.mark.skipif(shutil.which(ENGINE) is None, reason=f"{ENGINE} is not installed; run `make setup`")
+@NEEDS_ENGINE
 def test_real_vllm_loads_the_tokenizer(tmp_path: Path) -> None:
     program = (
         "import sys; from vllm.tokenizers import get_tokenizer; "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,9 +10,7 @@ from pathlib import Path
 
 import psutil
 import pyarrow.parquet as pq
-import pytest
 
-from harness.config.load import load_profile
 from harness.evidence.bundle import LaunchDir
 from harness.judge import ranks
 from harness.judge.case import read_case
@@ -21,17 +18,14 @@ from harness.judge.read import LaunchEvidence
 from harness.observe.log import Kind
 from harness.observe.log.process import TITLE
 from harness.observe.vanished import vanished_worker
-from harness.session.compose import engine_command
 from harness.words import Step
 
+from .engine import EAGER
 from .sessions import Finished, left_running, start, wait_for
 
 PROFILE = "cpu-forged-tp2"
-ENGINE = engine_command(load_profile(PROFILE).model)[0]
 END_S = 1500.0
 """By when a launch has come to its last step, and a session has ended."""
-
-NEEDS_ENGINE = pytest.mark.skipif(shutil.which(ENGINE) is None, reason=f"{ENGINE} is not installed; run `make setup`")
 
 
 @dataclass(frozen=True)
@@ -67,7 +61,7 @@ class Running:
 
 def session(results: Path, meddle: Callable[[Running], None], *sets: str) -> Finished:
     """Two launches, one per arm, run to their end while `meddle` looks for the moment."""
-    settings = [x for s in (*sets, "client.selftest_s=0", "plan.rerun_void=false") for x in ("--set", s)]
+    settings = [x for s in (*EAGER, *sets, "client.selftest_s=0", "plan.rerun_void=false") for x in ("--set", s)]
     process = start(results, "--profile", PROFILE, "--no-history", *settings)
     try:
         meddle(Running(process, results))

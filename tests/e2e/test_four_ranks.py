@@ -23,7 +23,6 @@ from harness.words import Arm, ExitCode, LaunchStatus, Step, Word
 
 from .cpu_ranks import (
     END_S,
-    NEEDS_ENGINE,
     Running,
     check_lines_and_memory,
     is_told_dead,
@@ -31,6 +30,7 @@ from .cpu_ranks import (
     session,
     vanished,
 )
+from .engine import NEEDS_ENGINE
 from .sessions import Finished, left_running
 
 FOUR = ("TP0", "TP1", "TP2", "TP3")
@@ -43,6 +43,7 @@ RUNS_S = 0.01
 SHORT = (
     "serve.flags.tensor-parallel-size=4",
     "course.identity_prompts=2",
+    "course.identity_output_tokens=64",
     "course.decode_output_tokens=128",  # some seconds of passes, so that CPU time is no accident of the scheduler
 )
 

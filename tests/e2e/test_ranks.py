@@ -13,7 +13,8 @@ import pytest
 from harness.judge import ranks
 from harness.words import Arm, ExitCode, LaunchStatus, Step, Word
 
-from .cpu_ranks import NEEDS_ENGINE, Running, check_lines_and_memory, is_told_dead, launch, session, vanished
+from .cpu_ranks import Running, check_lines_and_memory, is_told_dead, launch, session, vanished
+from .engine import NEEDS_ENGINE
 from .sessions import Finished, left_running
 
 MLA = "model.forge={ layers = 1, hidden = 256, head_size = 64, mla = true, intermediate = 256, seed = 1 }"
