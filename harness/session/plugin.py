@@ -8,6 +8,7 @@ harmless in any other pytest run of the same environment.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from collections.abc import Generator
 from pathlib import Path
@@ -267,6 +268,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         ),
     )
     return report
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """From here on pytest's own collector of dropped errors is there, and must not have the interruptions."""
+    if CONDUCTOR in session.config.stash:
+        from harness.session.undisturbed import nothing_lost  # noqa: PLC0415
+
+        stack = contextlib.ExitStack()
+        stack.enter_context(nothing_lost())
+        session.config.add_cleanup(stack.close)
 
 
 @pytest.hookimpl(trylast=True)

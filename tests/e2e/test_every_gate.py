@@ -234,11 +234,11 @@ def test_a_claim_about_speed_is_refuted(tmp_path: Path) -> None:
     sets = [x for s in settings for x in ("--set", s)]
     done = session(tmp_path, *sets, "-k", "prefill or first_prompt", claims=claims)
     row = done.row("claim throughput_min_change")
-    if {r.word for r in done.rows("client kept up")} == {Word.PASS}:
-        assert (row.word, done.code) == (Word.FAIL, ExitCode.FAIL), done.out
-        assert "declared at least +900 %, 2 pairs" in row.reason
-    else:  # this machine is too busy to measure a speed, and then nothing is shown
-        assert row.reason.startswith("NOT SHOWN")
+    kept_up = {r.word for r in done.rows("client kept up")} == {Word.PASS}
+    if not kept_up and row.reason.startswith("NOT SHOWN"):  # this machine was too busy to measure a speed in each pair
+        return
+    assert (row.word, done.code) == (Word.FAIL, ExitCode.FAIL), done.out
+    assert "declared at least +900 %, 2 pairs" in row.reason
 
 
 def test_a_desktop_whose_use_of_the_gpu_is_not_constant_is_a_warning(tmp_path: Path) -> None:

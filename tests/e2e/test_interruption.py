@@ -31,8 +31,37 @@ sys.exit(main(["run", *sys.argv[1:]]))
 """
 """The user's `qualify run`, and Ctrl-C once the last server has ended by itself."""
 
+STOPPED_WHERE_IT_IS_LOST = """
+import os, signal, sys, weakref
+from harness.session.conductor import Conductor
+
+class Referred: ...
+
+def enter(self, launch, *, really=Conductor.enter):
+    live = really(self, launch)
+    if launch is self.plan.launches[0] and not asked:
+        referred = Referred()
+        asked.append(weakref.ref(referred, lambda _: os.kill(os.getpid(), signal.SIGINT)))
+        del referred
+    return live
+
+asked = []
+Conductor.enter = enter
+from harness.cli import main
+sys.exit(main(["run", *sys.argv[1:]]))
+"""
+"""The user's `qualify run`, and Ctrl-C at a moment when Python drops what it raises."""
+
 
 class TestInterruption:
+    def test_ctrl_c_that_python_drops_voids_the_session_too(self, results: Path, profile: str) -> None:
+        slow = ("--set", "serve.env.QUALIFY_FAKE_STEP_S='0.05'")
+        done = run(results, "--profile", profile, *slow, program=("-c", STOPPED_WHERE_IT_IS_LOST))
+        assert done.code == ExitCode.VOID, done.out
+        assert [r.status for r in records(done)] == [LaunchStatus.INTERRUPTED]
+        assert done.row("session complete").reason.endswith("stopped by the user or the system")
+        assert not left_running(results)
+
     def test_ctrl_c_while_no_server_runs_voids_the_session(self, results: Path, profile: str) -> None:
         dead = ("--set", "serve.env.QUALIFY_FAKE_FAULTS='die-at-start'")
         done = run(results, "--profile", profile, *dead, program=("-c", STOPPED_BETWEEN))

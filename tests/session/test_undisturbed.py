@@ -5,7 +5,11 @@ from __future__ import annotations
 import io
 import os
 import signal
+import sys
 import threading
+import time
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +17,7 @@ from typing import Any
 import pytest
 
 from harness.session import terminal
-from harness.session.undisturbed import SIGNALS, undisturbed
+from harness.session.undisturbed import SIGNALS, nothing_lost, undisturbed
 from harness.words import ExitCode
 
 every_signal = pytest.mark.parametrize("number", SIGNALS, ids=[s.name for s in SIGNALS])
@@ -46,6 +50,68 @@ def test_in_another_thread_signals_are_left_as_they_are() -> None:
     thread.start()
     thread.join()
     assert kept == [signal.default_int_handler]
+
+
+class Finalized:
+    """Where Python drops what is raised: in a finalizer, or in the callback of a weak reference."""
+
+    def __init__(self, error: BaseException | None = None) -> None:
+        self._error = error
+
+    def __del__(self) -> None:
+        if self._error is not None:
+            raise self._error
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+class Referred: ...
+
+
+def wait_after(lose: Callable[[], None]) -> None:
+    """As a session does that knows of nothing."""
+    lose()
+    time.sleep(10)
+
+
+def lose_in_a_finalizer() -> None:
+    Finalized()
+
+
+def lose_in_a_callback() -> None:
+    referred = Referred()
+    reference = weakref.ref(referred, lambda _: os.kill(os.getpid(), signal.SIGINT))
+    del referred
+    assert reference() is None
+
+
+@pytest.mark.parametrize("lose", [lose_in_a_finalizer, lose_in_a_callback])
+def test_an_interruption_that_python_drops_is_asked_for_again(
+    lose: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    with pytest.raises(KeyboardInterrupt), nothing_lost():
+        wait_after(lose)
+    assert told == []
+
+
+def test_without_that_it_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: told.append(unraisable.exc_type))
+    lose_in_a_callback()
+    time.sleep(0.2)
+    assert told == [KeyboardInterrupt]
+
+
+def test_any_other_error_is_told_as_before_and_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: told.append(unraisable.exc_type))
+    before = sys.unraisablehook
+    with nothing_lost():
+        Finalized(ValueError("of nobody's interest"))
+        time.sleep(0.2)
+    assert told == [ValueError]
+    assert sys.unraisablehook is before
 
 
 class Stopped:
