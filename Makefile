@@ -24,7 +24,7 @@ CUTE_DSL := $(CUTE_DSL_VERSIONS:%=.venv-cutlass/%/.complete)
 help:
 	@echo "make qualify [PROFILE=name] [CONTROL=stack] [CANDIDATE=stack] [ARGS='--smoke']"
 	@echo "make selftest    candidates that are known to be worse: is each caught and named? ARGS=--quick: in a minute"
-	@echo "make test        every test, those against real vLLM included (about 35 minutes)"
+	@echo "make test        every test, those against real vLLM included (30 to 50 minutes on two cores)"
 	@echo "make test-fast   tests that need no engine and start no session"
 	@echo "make setup | doctor | lint | format | lock | clean"
 
