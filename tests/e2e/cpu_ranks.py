@@ -21,7 +21,7 @@ from harness.observe.vanished import vanished_worker
 from harness.words import Step
 
 from .engine import EAGER
-from .sessions import Finished, left_running, start, wait_for
+from .sessions import Finished, left_running, sets, start, wait_for
 
 PROFILE = "cpu-forged-tp2"
 END_S = 1500.0
@@ -59,10 +59,10 @@ class Running:
         return self.ranks()[f"{TITLE}Worker_{name}"]
 
 
-def session(results: Path, meddle: Callable[[Running], None], *sets: str) -> Finished:
+def session(results: Path, meddle: Callable[[Running], None], *settings: str) -> Finished:
     """Two launches, one per arm, run to their end while `meddle` looks for the moment."""
-    settings = [x for s in (*EAGER, *sets, "client.selftest_s=0", "plan.rerun_void=false") for x in ("--set", s)]
-    process = start(results, "--profile", PROFILE, "--no-history", *settings)
+    options = sets(*EAGER, *settings, "client.selftest_s=0", "plan.rerun_void=false")
+    process = start(results, "--profile", PROFILE, "--no-history", *options)
     try:
         meddle(Running(process, results))
         out, _ = process.communicate(timeout=END_S)

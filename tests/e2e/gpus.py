@@ -13,7 +13,7 @@ from harness.fakes.gpu_user import register
 from harness.fakes.nvml import VARIABLE, Gpu, Host, write_host
 from harness.paths import PROJECT
 
-from .sessions import Finished, fake_profile, run, stack
+from .sessions import Finished, fake_profile, run, sets, stack
 
 GPU = Gpu("GPU-0")
 SHORT = (
@@ -65,8 +65,7 @@ class GpuBench:
         ]
         settings = [f"host.gpus={len(self.gpus)}", *self.settings]
         settings += [f"serve.env.{name}='{value}'" for name, value in self.told.items()]
-        sets = [part for setting in settings for part in ("--set", setting)]
-        return ["--profile", str(fake_profile(self.folder)), *stacks, *sets]
+        return ["--profile", str(fake_profile(self.folder)), *stacks, *sets(*settings)]
 
     @contextlib.contextmanager
     def somebody(self, used_mib: int = 1_000, **how: object) -> Iterator[int]:

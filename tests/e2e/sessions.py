@@ -134,6 +134,13 @@ def stack(folder: Path, name: str, **env: str) -> Path:
     return path
 
 
+def sets(*settings: str) -> tuple[str, ...]:
+    """The options that change these values of a profile."""
+    return tuple(x for setting in settings for x in ("--set", setting))
+
+
+SLOW = sets("serve.env.QUALIFY_FAKE_STEP_S='0.05'")
+"""So that the fake server is still answering when something is done to its session."""
 STOPS_S = 120.0
 """For a session that is asked to stop."""
 

@@ -22,11 +22,10 @@ from harness.words import Arm, ExitCode, LaunchStatus, Word
 from tests.containers.bench import FAKES
 from tests.containers.daemon import Daemon, second_engine
 
-from .sessions import FAKE_PROFILE, Finished, run, stack, start, wait_for
+from .sessions import FAKE_PROFILE, SLOW, Finished, run, stack, start, wait_for
 
 HOG = "/opt/hog"
 OURS = {"label": "qualify.marker"}
-SLOW = ("--set", "serve.env.QUALIFY_FAKE_STEP_S='0.05'")
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker")]
 

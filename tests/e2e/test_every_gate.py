@@ -16,7 +16,7 @@ from harness.records import Row
 from harness.words import ExitCode, Word
 
 from .gpus import GpuBench
-from .sessions import Finished, fake_profile, left_running, run, stack, start, wait_for
+from .sessions import Finished, fake_profile, left_running, run, sets, stack, start, wait_for
 
 KERNEL = "mla.PlantedKernel"
 IDENTITY, MEASURED = "identity, candidate vs control", "identity, measured outputs"
@@ -231,8 +231,7 @@ def test_a_claim_about_speed_is_refuted(tmp_path: Path) -> None:
         "course.contexts=[{prompt_tokens=64}]",
         "serve.env.QUALIFY_FAKE_TTFT_S='0.2'",
     )
-    sets = [x for s in settings for x in ("--set", s)]
-    done = session(tmp_path, *sets, "-k", "prefill or first_prompt", claims=claims)
+    done = session(tmp_path, *sets(*settings), "-k", "prefill or first_prompt", claims=claims)
     row = done.row("claim throughput_min_change")
     kept_up = {r.word for r in done.rows("client kept up")} == {Word.PASS}
     if not kept_up and row.reason.startswith("NOT SHOWN"):  # this machine was too busy to measure a speed in each pair

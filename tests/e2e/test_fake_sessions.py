@@ -14,7 +14,7 @@ from harness.judge.verdict import judge
 from harness.records.statistics import Look
 from harness.words import Arm, Cache, ExitCode, LaunchStatus, Step, Word
 
-from .sessions import Finished, fake_profile, left_running, records, run, stack
+from .sessions import Finished, fake_profile, left_running, records, run, sets, stack
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -285,7 +285,7 @@ def test_a_session_goes_on_only_where_its_first_look_is_inconclusive(
     results: Path, profile: str, margin: str, ran: int
 ) -> None:
     settings = [*SHORT, "plan.pairs=2", "plan.escalate_by=2", *(f"gates.{name}={margin}" for name in MARGINS)]
-    done = run(results, "--profile", profile, *(x for s in settings for x in ("--set", s)))
+    done = run(results, "--profile", profile, *sets(*settings))
     row = done.row("second look")
     assert (row.word, row.control) == (Word.PASS, f"{ran} of 4 launches"), done.out
     assert done.row("session complete").control == f"{6 + ran} of {6 + ran}"

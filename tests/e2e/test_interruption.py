@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.words import ExitCode, LaunchStatus, Word
 
-from .sessions import Finished, left_running, records, run, start, wait_for
+from .sessions import SLOW, Finished, left_running, records, run, sets, start, wait_for
 
 
 def asking(results: Path) -> bool:
@@ -55,15 +55,14 @@ sys.exit(main(["run", *sys.argv[1:]]))
 
 class TestInterruption:
     def test_ctrl_c_that_python_drops_voids_the_session_too(self, results: Path, profile: str) -> None:
-        slow = ("--set", "serve.env.QUALIFY_FAKE_STEP_S='0.05'")
-        done = run(results, "--profile", profile, *slow, program=("-c", STOPPED_WHERE_IT_IS_LOST))
+        done = run(results, "--profile", profile, *SLOW, program=("-c", STOPPED_WHERE_IT_IS_LOST))
         assert done.code == ExitCode.VOID, done.out
         assert [r.status for r in records(done)] == [LaunchStatus.INTERRUPTED]
         assert done.row("session complete").reason.endswith("stopped by the user or the system")
         assert not left_running(results)
 
     def test_ctrl_c_while_no_server_runs_voids_the_session(self, results: Path, profile: str) -> None:
-        dead = ("--set", "serve.env.QUALIFY_FAKE_FAULTS='die-at-start'")
+        dead = sets("serve.env.QUALIFY_FAKE_FAULTS='die-at-start'")
         done = run(results, "--profile", profile, *dead, program=("-c", STOPPED_BETWEEN))
         assert {r.status for r in records(done)} == {LaunchStatus.FAILED}, done.out
         row = done.row("session complete")
@@ -71,7 +70,7 @@ class TestInterruption:
         assert row.reason.startswith("the session was interrupted: ")
 
     def test_ctrl_c_keeps_the_evidence_and_leaves_nothing_running(self, results: Path, profile: str) -> None:
-        process = start(results, "--profile", profile, "--set", "serve.env.QUALIFY_FAKE_STEP_S='0.05'")
+        process = start(results, "--profile", profile, *SLOW)
         wait_for(lambda: asking(results))
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=90)
@@ -83,7 +82,7 @@ class TestInterruption:
         assert (done.bundle.root / "SHA256SUMS").is_file()
 
     def test_sigterm_is_as_good_as_ctrl_c(self, results: Path, profile: str) -> None:
-        process = start(results, "--profile", profile, "--set", "serve.env.QUALIFY_FAKE_STEP_S='0.05'")
+        process = start(results, "--profile", profile, *SLOW)
         wait_for(lambda: asking(results))
         process.terminate()
         out, _ = process.communicate(timeout=90)
@@ -92,13 +91,8 @@ class TestInterruption:
 
     def test_a_second_signal_while_the_server_stops_changes_nothing(self, results: Path, profile: str) -> None:
         """Seen on a GPU: it left the bundle unsealed and the launch without an end."""
-        slow = (
-            "--set",
-            "serve.env.QUALIFY_FAKE_STEP_S='0.05'",
-            "--set",
-            "serve.env.QUALIFY_FAKE_FAULTS='ignore-sigterm'",
-        )
-        process = start(results, "--profile", profile, *slow)
+        deaf = sets("serve.env.QUALIFY_FAKE_FAULTS='ignore-sigterm'")
+        process = start(results, "--profile", profile, *SLOW, *deaf)
         wait_for(lambda: asking(results))
         process.terminate()
         wait_for(lambda: any("stop asked" in f.read_text("utf-8") for f in results.rglob("timeline.jsonl")))
@@ -112,7 +106,7 @@ class TestInterruption:
         assert records(done)[0].exit is not None
 
     def test_after_a_kill_the_next_run_ends_what_was_left(self, results: Path, profile: str) -> None:
-        process = start(results, "--profile", profile, "--set", "serve.env.QUALIFY_FAKE_STEP_S='0.05'")
+        process = start(results, "--profile", profile, *SLOW)
         wait_for(lambda: bool(left_running(results)))
         process.kill()
         process.communicate(timeout=90)

@@ -12,7 +12,7 @@ from harness.judge.case import read_case
 from harness.judge.read import LaunchEvidence
 from harness.words import Arm, ExitCode, LaunchStatus, Word
 
-from .sessions import Finished, fake_profile, left_running, run, stack
+from .sessions import Finished, fake_profile, left_running, run, sets, stack
 
 HOST = "host memory by rank"
 GIVES_OUT_AT = {"2K": 2, "first prefill pass": 4}
@@ -22,8 +22,8 @@ GIVES_OUT_AT = {"2K": 2, "first prefill pass": 4}
 def session(folder: Path, candidate: str, *, only: str = "first_prompt", flags: tuple[str, ...] = ()) -> Finished:
     """A session on two ranks whose candidate has these faults."""
     arms = ("--candidate", str(stack(folder, "faulty", QUALIFY_FAKE_FAULTS=candidate)))
-    sets = [x for flag in ("tensor-parallel-size=2", *flags) for x in ("--set", f"serve.flags.{flag}")]
-    return run(folder / "results", "--profile", str(fake_profile(folder)), *arms, *sets, "-k", only)
+    options = sets(*(f"serve.flags.{flag}" for flag in ("tensor-parallel-size=2", *flags)))
+    return run(folder / "results", "--profile", str(fake_profile(folder)), *arms, *options, "-k", only)
 
 
 def launch(done: Finished, arm: Arm) -> LaunchEvidence:

@@ -21,7 +21,7 @@ from harness.records import LaunchRecord
 from harness.words import Arm, ExitCode, LaunchStatus, Step, Word
 
 from .engine import EAGER, NEEDS_ENGINE
-from .sessions import Finished, run
+from .sessions import Finished, run, sets
 
 pytestmark = [pytest.mark.vllm, NEEDS_ENGINE]
 
@@ -33,11 +33,10 @@ def session(
 ) -> Finished:
     """A small session of the embedded profile; with `kinds` of request, each launch takes half a minute longer."""
     passes = (f"{{prompt_tokens={tokens}, prefill_passes=1, decode_passes=1}}" for tokens in contexts)
-    sets = [f"course.contexts=[{', '.join(passes)}]", "course.identity_prompts=4"]
-    sets += [] if compiled else EAGER
-    sets += [] if kinds else ["course.kinds=[]"]
-    settings = [x for each in sets for x in ("--set", each)]
-    return run(folder / "results", "--profile", "cpu-forged", *settings, *ONE_CELL, *arguments, timeout_s=2000)
+    settings = [f"course.contexts=[{', '.join(passes)}]", "course.identity_prompts=4"]
+    settings += [] if compiled else EAGER
+    settings += [] if kinds else ["course.kinds=[]"]
+    return run(folder / "results", "--profile", "cpu-forged", *sets(*settings), *ONE_CELL, *arguments, timeout_s=2000)
 
 
 def truth(done: Finished, arm: Arm) -> Rule:

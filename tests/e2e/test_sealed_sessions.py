@@ -19,7 +19,7 @@ from harness.evidence.statement import check_statement, signature_of
 from harness.judge.verdict import judge
 from harness.words import ExitCode, Word
 
-from .sessions import Finished, left_running, run, stack, start, wait_for
+from .sessions import SLOW, Finished, left_running, run, stack, start, wait_for
 
 CHALLENGE = "https://forge.example/pull/126#issuecomment-1"
 
@@ -121,8 +121,7 @@ sys.exit(main(["run", *sys.argv[1:]]))
 def test_an_interrupted_session_is_sealed_as_interrupted(
     results: Path, profile: str, env: dict[str, str], program: tuple[str, ...]
 ) -> None:
-    slow = ("--set", "serve.env.QUALIFY_FAKE_STEP_S='0.05'")
-    process = start(results, "--profile", profile, *slow, program=program, env=env)
+    process = start(results, "--profile", profile, *SLOW, program=program, env=env)
     wait_for(lambda: bool(left_running(results)))
     wait_for(lambda: any(results.glob("*-fake-*/launches/*/requests.jsonl")))
     process.send_signal(signal.SIGINT)
@@ -140,7 +139,7 @@ def test_an_interrupted_session_is_sealed_as_interrupted(
 
 
 def test_a_killed_session_is_sealed_by_the_next_one(results: Path, profile: str, env: dict[str, str]) -> None:
-    process = start(results, "--profile", profile, "--set", "serve.env.QUALIFY_FAKE_STEP_S='0.05'", env=env)
+    process = start(results, "--profile", profile, *SLOW, env=env)
     wait_for(lambda: any(results.glob("*-fake-*/launches/*/requests.jsonl")))
     process.kill()
     process.communicate(timeout=90)
